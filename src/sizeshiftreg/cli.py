@@ -1,0 +1,255 @@
+"""The command line: parsing and printing, nothing else."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
+
+from sizeshiftreg.datasets import TU_DATASETS, is_here, load_dataset
+from sizeshiftreg.errors import InputError
+from sizeshiftreg.experiment import Experiment, Row
+from sizeshiftreg.recipes import find_cell
+from sizeshiftreg.report import cells, compare_rows, markdown, verdict
+from sizeshiftreg.reproduce import WorkerDiedError, missing, run_missing
+from sizeshiftreg.results import ResultStore
+from sizeshiftreg.splits import size_split
+from sizeshiftreg.synthetic import SYNTHETIC
+
+app = typer.Typer(
+    help="Train graph neural networks on small graphs so that they keep working on larger ones.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+_out = Console()
+_err = Console(stderr=True)
+
+_DATA = "Data and results"
+_TRAINING = "Training (default: the recipe of the data set and model, where there is one)"
+_SHIFT = "The regulariser (as above)"
+Dataset = Annotated[str, typer.Argument(help="A data set (see `datasets`), or a folder with .pt files of PyG graphs.")]
+Root = Annotated[Path, typer.Option(help="Folder of downloaded data sets.", rich_help_panel=_DATA)]
+Mirror = Annotated[
+    str | None,
+    typer.Option(help="Address of a folder with NAME.zip files.", envvar="SIZESHIFTREG_MIRROR", rich_help_panel=_DATA),
+]
+Results = Annotated[Path, typer.Option(help="Folder of the rows of finished runs.", rich_help_panel=_DATA)]
+ModelName = Annotated[str, typer.Option(help="gin, gcn or pna.")]
+Device = Annotated[str, typer.Option(help="Torch device, such as cpu or cuda.", rich_help_panel=_DATA)]
+SplitSeed = Annotated[int, typer.Option(help="Seed of the draw of the validation graphs.")]
+Epochs = Annotated[int | None, typer.Option(rich_help_panel=_TRAINING)]
+BatchSize = Annotated[int | None, typer.Option(rich_help_panel=_TRAINING)]
+LearningRate = Annotated[float | None, typer.Option(rich_help_panel=_TRAINING)]
+HiddenDim = Annotated[int | None, typer.Option(rich_help_panel=_TRAINING)]
+Coarsener = Annotated[str | None, typer.Option(help="Coarsening method.", rich_help_panel=_SHIFT)]
+Ratio = Annotated[list[float] | None, typer.Option(help="Coarsening ratio; repeat for more.", rich_help_panel=_SHIFT)]
+CoarseFeatures = Annotated[str | None, typer.Option(help="mean, sum or max.", rich_help_panel=_SHIFT)]
+Weight = Annotated[float | None, typer.Option(help="Weight of the regulariser.", rich_help_panel=_SHIFT)]
+BatchNorm = Annotated[
+    str | None,
+    typer.Option(help="Who moves the batch-norm statistics: all or original.", rich_help_panel=_SHIFT),
+]
+
+
+@app.command()
+def datasets(root: Root = Path("data")) -> None:
+    """List the data sets: sizes, classes, size split, and whether they are here."""
+    table = Table("data set", "graphs", "nodes", "features", "classes", "smallest 50%", "largest 10%", "where")
+    for name, facts in TU_DATASETS.items():
+        numbers = (facts.graphs, facts.nodes, facts.features, facts.classes, facts.pool, facts.test)
+        where = f"in {root}" if is_here(name, root) else "to be downloaded"
+        table.add_row(name, *(f"{number:,}" for number in numbers), where)
+    for name in SYNTHETIC:
+        dataset = load_dataset(name)
+        split = size_split(dataset)
+        nodes = int(split.sizes.sum())
+        numbers = (
+            len(dataset),
+            nodes,
+            dataset.num_features,
+            dataset.num_classes,
+            len(split.pool),
+            len(split.test),
+        )
+        table.add_row(name, *(f"{number:,}" for number in numbers), "made on the spot")
+    for column in table.columns[1:-1]:
+        column.justify = "right"
+    _out.print(table)
+
+
+@app.command()
+def run(
+    dataset: Dataset,
+    model: ModelName = "gin",
+    method: Annotated[str, typer.Option(help="plain or size_shift.")] = "size_shift",
+    seed: Annotated[int, typer.Option(help="Seed of the training.")] = 0,
+    split_seed: SplitSeed = 0,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    hidden_dim: HiddenDim = None,
+    coarsener: Coarsener = None,
+    ratio: Ratio = None,
+    coarse_features: CoarseFeatures = None,
+    weight: Weight = None,
+    batch_norm: BatchNorm = None,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+    results: Results = Path("runs"),
+    device: Device = "cpu",
+) -> None:
+    """Train once, test on the large graphs, and print the row."""
+    training: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "hidden_dim": hidden_dim}
+    shift = _shift_options(coarsener, ratio, coarse_features, weight, batch_norm)
+    experiment = _experiment(dataset, model, method, training | shift, seed=seed, split_seed=split_seed)
+    store = ResultStore(results)
+    row = _run_all([experiment], store, jobs=1, root=root, mirror=mirror, device=device)[0]
+    for name, value in row.items():
+        _out.print(f"{name:>24}  {value}", highlight=False)
+
+
+@app.command()
+def compare(
+    dataset: Dataset,
+    model: ModelName = "gin",
+    seeds: Annotated[int, typer.Option(help="Number of seeds.", min=1)] = 10,
+    new_splits: Annotated[
+        bool,
+        typer.Option("--new-splits", help="A new validation split for every seed, instead of one for all."),
+    ] = False,
+    split_seed: SplitSeed = 0,
+    jobs: Annotated[int, typer.Option(help="Runs at once, one thread each.", min=1)] = 1,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    lr: LearningRate = None,
+    hidden_dim: HiddenDim = None,
+    coarsener: Coarsener = None,
+    ratio: Ratio = None,
+    coarse_features: CoarseFeatures = None,
+    weight: Weight = None,
+    batch_norm: BatchNorm = None,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+    results: Results = Path("runs"),
+    device: Device = "cpu",
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
+) -> None:
+    """Train with and without the regulariser and compare on large graphs, seed by seed.
+
+    Finished runs are kept in the results folder; the same command goes on where it was stopped.
+    """
+    training: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "hidden_dim": hidden_dim}
+    shift = _shift_options(coarsener, ratio, coarse_features, weight, batch_norm)
+    plain, regularised = (
+        [
+            _experiment(dataset, model, method, given, seed=seed, split_seed=seed if new_splits else split_seed)
+            for seed in range(seeds)
+        ]
+        for method, given in (("plain", training), ("size_shift", training | shift))
+    )
+    store = ResultStore(results)
+    pairs = [experiment for pair in zip(plain, regularised, strict=True) for experiment in pair]
+    _run_all(pairs, store, jobs=jobs, root=root, mirror=mirror, device=device)
+    published = [find_cell(dataset, model, method).published for method in ("plain", "size_shift")]
+    comparison = compare_rows(
+        [row for experiment in plain if (row := store.get(experiment))],
+        [row for experiment in regularised if (row := store.get(experiment))],
+        published=(published[0], published[1]) if published[0] and published[1] else None,
+    )
+    if as_markdown:
+        print(markdown(comparison))
+        return
+    header, *body = cells(comparison)
+    table = Table(*header, title=comparison.title)
+    for line in body:
+        table.add_row(*line)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    _out.print(table)
+    _out.print(verdict(comparison), highlight=False)
+
+
+def _shift_options(
+    coarsener: str | None,
+    ratio: list[float] | None,
+    coarse_features: str | None,
+    weight: float | None,
+    batch_norm: str | None,
+) -> dict[str, Any]:
+    return {
+        "coarsener": coarsener,
+        "ratios": tuple(ratio) if ratio else None,
+        "coarse_features": coarse_features,
+        "weight": weight,
+        "batch_norm": batch_norm,
+    }
+
+
+def _experiment(
+    dataset: str, model: str, method: str, options: dict[str, Any], *, seed: int, split_seed: int
+) -> Experiment:
+    """Take the recipe's settings, and in their place those that were given."""
+    given = {name: value for name, value in options.items() if value is not None}
+    return replace(find_cell(dataset, model, method).experiment, seed=seed, split_seed=split_seed, **given)
+
+
+def _run_all(
+    experiments: list[Experiment],
+    store: ResultStore,
+    *,
+    jobs: int,
+    root: Path,
+    mirror: str | None,
+    device: str,
+) -> list[Row]:
+    """Run what is missing behind a progress bar; return all rows, or stop if one failed."""
+    todo = len(missing(experiments, store))
+    done = len(experiments) - todo
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    failed = []
+    with Progress(*columns, console=_err, transient=True) as progress:
+        task = progress.add_task("runs", total=len(experiments), completed=done)
+        for row in run_missing(experiments, store, jobs=jobs, root=root, mirror=mirror, device=device):
+            progress.advance(task)
+            if row["status"] != "ok":
+                failed.append(row)
+    for row in failed:
+        _err.print(f"failed: {row['method']}, seed {row['seed']}: {row['error']}", highlight=False)
+    if failed:
+        _err.print(f"{len(failed)} of {len(experiments)} runs failed; details in {store.folder / 'failed'}")
+        raise typer.Exit(1)
+    return [finished for experiment in experiments if (finished := store.get(experiment))]
+
+
+def main() -> None:
+    """Run the command line; print a user's mistake without a traceback, and exit with 2."""
+    try:
+        app()
+    except InputError as error:
+        _err.print(f"error: {error}", style="red", highlight=False, soft_wrap=True, markup=False)
+        sys.exit(2)
+    except WorkerDiedError as error:
+        _err.print(f"error: {error}", style="red", highlight=False, soft_wrap=True, markup=False)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Coarsening: partition the nodes, reduce their features, connect the clusters."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from sizeshiftreg.coarsening.clustering import random
+from sizeshiftreg.coarsening.spectral import sgc
+
+
+class Partitioner(Protocol):
+    """What a coarsening method is: a function from a graph to one label per node.
+
+    The labels are 0 to `num_clusters - 1` and none is empty. A method that draws, draws from `generator` alone.
+    """
+
+    def __call__(self, edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: torch.Generator) -> Tensor:
+        """Return the label of every node, [num_nodes]."""
+        ...
+
+
+PARTITIONERS: dict[str, Partitioner] = {"sgc": sgc, "random": random}
+
+__all__ = ["PARTITIONERS", "Partitioner"]

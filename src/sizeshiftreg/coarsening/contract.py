@@ -1,0 +1,83 @@
+"""Contract: a batch and a partition of its nodes -> the batch of coarse graphs."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.utils import coalesce, scatter
+
+from sizeshiftreg.errors import InputError, choice
+
+Reduce = Literal["mean", "sum", "max"]
+REDUCTIONS: tuple[Reduce, ...] = ("mean", "sum", "max")
+
+
+def contract(batch: Data, partition: Tensor, *, reduce: Reduce = "mean", edge_weight: bool = False) -> Batch:
+    """Merge the nodes that share a label, graph by graph, for a whole batch at once.
+
+    The coarse nodes of a graph stand in the order of their labels. Two coarse nodes are joined when some node of
+    one touches some node of the other; a cluster with an inner edge has a self-loop. Features are reduced over the
+    nodes of a cluster, edge attributes are averaged over the merged edges, graph labels `y` are kept. Labels need
+    not be consecutive, nor the batch vector sorted.
+
+    Args:
+        batch: A batch of graphs, or one graph, with `x` [num_nodes, num_features].
+        partition: The label of every node within its own graph, [num_nodes].
+        reduce: How the features of a cluster become those of its coarse node.
+        edge_weight: Also return `edge_weight` [num_coarse_edges], the number of merged edges: QᵀAQ.
+
+    Returns:
+        The coarse graphs, with the number and order of graphs unchanged and a sorted batch vector.
+
+    Example:
+        >>> from torch_geometric.data import Data
+        >>> path = Data(x=torch.tensor([[1.], [3.], [5.]]), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+        >>> coarse = contract(path, torch.tensor([0, 0, 1]))
+        >>> coarse.x.tolist(), coarse.edge_index.tolist()
+        ([[2.0], [5.0]], [[0, 0, 1], [0, 1, 0]])
+    """
+    choice("reduce", reduce, REDUCTIONS)
+    if batch.x is None:
+        raise InputError("contract: expected node features `x`; the batch has none. Give every node a feature first")
+    x = batch.x
+    if partition.shape != (x.size(0),) or partition.is_floating_point():
+        raise InputError(
+            f"contract: expected a partition with one integer label per node, shape [{x.size(0)}]; got "
+            f"{partition.dtype} of shape {list(partition.shape)}. It belongs to another graph, or nodes were added or "
+            "removed after coarsening; coarsen last"
+        )
+    if partition.numel() and partition.min() < 0:
+        raise InputError(f"contract: expected labels from 0 on; got {int(partition.min())}")
+    graph_of, num_graphs = _graph_of_node(batch)
+
+    # One key per (graph, label); `unique` sorts, so coarse nodes are grouped by graph and ordered by label.
+    span = partition.max() + 1 if partition.numel() else 1
+    keys, cluster = torch.unique(graph_of * span + partition, return_inverse=True)  # [num_coarse], [num_nodes]
+    coarse_graph_of = torch.div(keys, span, rounding_mode="floor")
+
+    coarse_x = scatter(x, cluster, dim=0, dim_size=keys.size(0), reduce=reduce)
+    edge_index = cluster[batch.edge_index]
+    coarse = Batch(x=coarse_x, batch=coarse_graph_of)
+    if edge_weight:
+        ones = x.new_ones(edge_index.size(1))
+        _, coarse.edge_weight = coalesce(edge_index, ones, num_nodes=keys.size(0), reduce="sum")
+    if batch.edge_attr is not None:
+        coarse.edge_index, coarse.edge_attr = coalesce(
+            edge_index, batch.edge_attr, num_nodes=keys.size(0), reduce="mean"
+        )
+    else:
+        coarse.edge_index = coalesce(edge_index, num_nodes=keys.size(0))
+    counts = torch.bincount(coarse_graph_of, minlength=num_graphs)
+    coarse.ptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    if batch.y is not None:
+        coarse.y = batch.y
+    return coarse
+
+
+def _graph_of_node(batch: Data) -> tuple[Tensor, int]:
+    """Return the batch vector and the number of graphs; a single graph is a batch of one."""
+    graph_of = getattr(batch, "batch", None)
+    if graph_of is None:
+        return torch.zeros(batch.x.size(0), dtype=torch.long, device=batch.x.device), 1
+    return graph_of, batch.num_graphs

@@ -1,0 +1,25 @@
+"""The one exception for a mistake that the user can mend."""
+
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Something given by the user is wrong; the message says what was expected, what came, and the way out.
+
+    It is a `ValueError`, so code that does not know this package can catch it. The command line prints its message
+    without a traceback.
+    """
+
+
+def choice(name: str, value: object, allowed: Iterable[object]) -> None:
+    """Raise unless `value` is one of `allowed` (an iterable of names).
+
+    Example:
+        >>> choice("readout", "sum", ("sum", "mean"))
+        >>> choice("readout", "median", ("sum", "mean"))
+        Traceback (most recent call last):
+        sizeshiftreg.errors.InputError: readout: expected one of sum, mean; got 'median'
+    """
+    names = tuple(allowed)
+    if value not in names:
+        raise InputError(f"{name}: expected one of {', '.join(map(str, names))}; got {value!r}")

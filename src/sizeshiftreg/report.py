@@ -1,0 +1,152 @@
+"""Report: rows -> a comparison with honest statistics, as text. It trains nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from sizeshiftreg.errors import InputError
+from sizeshiftreg.experiment import Row
+from sizeshiftreg.recipes import Published
+
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds, its standard deviation, and for differences a 95% confidence interval of the mean."""
+
+    mean: float
+    spread: float
+    low: float = float("nan")
+    high: float = float("nan")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a comparison: a score without and with the regulariser, and the paired difference."""
+
+    name: str
+    without: Estimate
+    with_: Estimate
+    difference: Estimate
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two methods on the same data, splits and seeds.
+
+    Attributes:
+        title: What was compared.
+        lines: Scores on small graphs, on large graphs, and on large graphs with the last epoch's weights.
+        pairs: Number of paired runs.
+        published: The published figures without and with, if there are.
+    """
+
+    title: str
+    lines: tuple[Line, ...]
+    pairs: int
+    published: tuple[Published, Published] | None
+
+
+_SCORES = {
+    "small graphs (validation)": "val_mcc",
+    "large graphs (test)": "test_mcc",
+    "large graphs, last epoch": "last_test_mcc",
+}
+
+
+def paired_difference(without: Sequence[float], with_: Sequence[float]) -> Estimate:
+    """Return the mean difference of pairs with its 95% confidence interval (Student's t).
+
+    Example:
+        >>> estimate = paired_difference([0.1, 0.2, 0.3], [0.2, 0.4, 0.4])
+        >>> round(estimate.mean, 3), round(estimate.low, 3), round(estimate.high, 3)
+        (0.133, -0.01, 0.277)
+    """
+    differences = np.subtract(with_, without)
+    estimate = _estimate(differences)
+    if len(differences) < 2:
+        return estimate
+    half = stats.t.ppf((1 + _CONFIDENCE) / 2, len(differences) - 1) * estimate.spread / np.sqrt(len(differences))
+    return Estimate(estimate.mean, estimate.spread, estimate.mean - float(half), estimate.mean + float(half))
+
+
+def compare_rows(
+    without: Sequence[Row], with_: Sequence[Row], *, published: tuple[Published, Published] | None = None
+) -> Comparison:
+    """Compare finished rows pair by pair: equal seed, split and data.
+
+    Raises:
+        InputError: There are no pairs, or a pair was not made on the same graphs and split.
+    """
+    partner = {(row["seed"], row["split_seed"]): row for row in with_}
+    pairs = [(row, partner[key]) for row in without if (key := (row["seed"], row["split_seed"])) in partner]
+    if not pairs:
+        raise InputError("nothing to compare: no seed is finished both without and with the regulariser")
+    for plain, regularised in pairs:
+        for part in ("data_hash", "split_hash"):
+            if plain[part] != regularised[part]:
+                raise InputError(
+                    f"the rows {plain['id']} and {regularised['id']} are no pair: their {part} differ, so the data "
+                    "changed between the runs. Move both away and run them again"
+                )
+    lines = []
+    for name, score in _SCORES.items():
+        scores = [plain[score] for plain, _ in pairs], [regularised[score] for _, regularised in pairs]
+        lines.append(Line(name, _estimate(scores[0]), _estimate(scores[1]), paired_difference(*scores)))
+    return Comparison(_title(pairs), tuple(lines), len(pairs), published)
+
+
+def verdict(comparison: Comparison) -> str:
+    """Say in a sentence what the paired difference on large graphs allows to say."""
+    difference = next(line for line in comparison.lines if line.name == "large graphs (test)").difference
+    if comparison.pairs < 2:
+        return "One pair tells nothing about the spread: take more seeds."
+    interval = f"95% interval {difference.low:+.2f} to {difference.high:+.2f}, {comparison.pairs} pairs"
+    if difference.low > 0:
+        return f"On large graphs the regulariser gains {difference.mean:.2f} ({interval})."
+    if difference.high < 0:
+        return f"On large graphs the regulariser loses {-difference.mean:.2f} ({interval})."
+    return f"On large graphs no difference can be told: {difference.mean:+.2f} ({interval})."
+
+
+def cells(comparison: Comparison) -> list[list[str]]:
+    """Return the comparison as a table of text: a header, then a line per score."""
+    table = [["MCC, mean ± standard deviation", "without", "with", "difference [95% interval]"]]
+    for line in comparison.lines:
+        difference = f"{line.difference.mean:+.2f}"
+        if comparison.pairs > 1:
+            difference += f" [{line.difference.low:+.2f}, {line.difference.high:+.2f}]"
+        table.append([line.name, _text(line.without), _text(line.with_), difference])
+    if comparison.published is not None:
+        plain, regularised = comparison.published
+        texts = [f"{figure.mean:.2f} ± {figure.spread:.2f}" for figure in (plain, regularised)]
+        name = f"published, large graphs, {plain.runs} runs"
+        table.append([name, *texts, f"{regularised.mean - plain.mean:+.2f}"])
+    return table
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return the comparison as a Markdown table with its title and verdict."""
+    header, *body = cells(comparison)
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *body))
+    return f"**{comparison.title}**\n\n{table}\n\n{verdict(comparison)}"
+
+
+def _title(pairs: Sequence[tuple[Row, Row]]) -> str:
+    row = pairs[0][0]
+    split_seeds = sorted({plain["split_seed"] for plain, _ in pairs})
+    splits = f"one validation split (seed {split_seeds[0]})" if len(split_seeds) == 1 else "a new validation split each"
+    return f"{row['dataset']}, {row['model'].upper()}, {row['epochs']} epochs, {len(pairs)} seeds, {splits}"
+
+
+def _text(estimate: Estimate) -> str:
+    return f"{estimate.mean:.2f} ± {estimate.spread:.2f}"
+
+
+def _estimate(values: Sequence[float] | np.ndarray) -> Estimate:
+    array = np.asarray(values, dtype=float)
+    return Estimate(float(array.mean()), float(array.std(ddof=1)) if len(array) > 1 else 0.0)

@@ -1,0 +1,154 @@
+"""Training and prediction: the loop, read top to bottom."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import Data
+
+from sizeshiftreg.errors import InputError
+from sizeshiftreg.metrics import confusion, mcc
+from sizeshiftreg.models import GraphClassifier
+from sizeshiftreg.regularizers import NoRegularizer, Regularizer
+from sizeshiftreg.store import GraphStore
+
+Graphs = GraphStore | Sequence[Data]
+
+
+class DivergedError(RuntimeError):
+    """The loss became infinite or not a number."""
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What `fit` found: the model now has the weights of `best_epoch`.
+
+    Attributes:
+        best_epoch: The first epoch with the best validation score, counted from 1.
+        best_val_mcc: That score.
+        last_state: The weights of the last epoch, to compare with.
+    """
+
+    best_epoch: int
+    best_val_mcc: float
+    last_state: dict[str, Tensor]
+
+
+def fit(
+    model: GraphClassifier,
+    train: Graphs,
+    val: Graphs,
+    *,
+    regularizer: Regularizer | None = None,
+    epochs: int = 1000,
+    batch_size: int = 128,
+    lr: float = 0.001,
+    balance_classes: bool = True,
+    seed: int = 0,
+) -> FitResult:
+    """Train with Adam and keep the weights of the epoch with the best validation score (MCC).
+
+    Args:
+        model: The classifier, trained where its parameters are.
+        train: Training graphs; they need `partitions` (see `Coarsen`) when the regulariser does.
+        val: Validation graphs.
+        regularizer: Penalty added to the loss, such as `SizeShift()`; None for none.
+        epochs: Number of passes over the training graphs.
+        batch_size: Number of graphs in a step.
+        lr: Learning rate.
+        balance_classes: Weight the classes by their inverse frequency in the training graphs.
+        seed: Seed of the order of the graphs. Initialisation and dropout draw from torch's global generator.
+
+    Returns:
+        The best epoch and its score.
+
+    Example:
+        >>> from sizeshiftreg import Coarsen, SizeShift, load_dataset, size_split
+        >>> from sizeshiftreg.encoders import GIN
+        >>> graphs = [Coarsen()(graph) for graph in load_dataset("toy_density")[::10]]
+        >>> split = size_split(graphs)
+        >>> train, val = [graphs[i] for i in split.train], [graphs[i] for i in split.val]
+        >>> model = GraphClassifier(GIN(graphs[0].num_features, hidden_dim=8), embedding_dim=8, num_classes=2)
+        >>> fit(model, train, val, regularizer=SizeShift(0.1), epochs=2).best_epoch in (1, 2)
+        True
+    """
+    if epochs < 1 or batch_size < 2:
+        raise InputError(f"fit: expected epochs >= 1 and batch_size >= 2; got epochs={epochs}, batch_size={batch_size}")
+    parameter = next(model.parameters())
+    device = parameter.device
+    train_store, val_store = _store(train, device), _store(val, device)
+    class_weight = _class_weight(train_store.all.y, model.num_classes).to(parameter) if balance_classes else None
+    regularizer = regularizer or NoRegularizer()
+    view_stores = [GraphStore(view) for view in regularizer.views(train_store.all)]
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
+    generator = torch.Generator().manual_seed(seed)
+    best_epoch, best_mcc, best_state = 0, -2.0, model.state_dict()
+
+    for epoch in range(1, epochs + 1):
+        model.train()
+        total_loss = torch.zeros((), device=device)
+        for index in _batches(torch.randperm(len(train_store), generator=generator), batch_size):
+            batch, views = train_store[index], [store[index] for store in view_stores]
+            optimizer.zero_grad()
+            embeddings = model.encoder(batch.x, batch.edge_index)
+            loss = F.cross_entropy(model.classify(embeddings, batch), batch.y, weight=class_weight)
+            loss = loss + regularizer(model.encoder, batch, embeddings, views)
+            loss.backward()
+            optimizer.step()
+            total_loss += loss.detach()
+        if not torch.isfinite(total_loss):
+            raise DivergedError(f"the loss is not finite in epoch {epoch}; lower the learning rate ({lr})")
+
+        val_mcc = evaluate(model, val_store)
+        if val_mcc > best_mcc:
+            best_epoch, best_mcc, best_state = epoch, val_mcc, copy.deepcopy(model.state_dict())
+
+    last_state = copy.deepcopy(model.state_dict())
+    model.load_state_dict(best_state)
+    return FitResult(best_epoch, best_mcc, last_state)
+
+
+@torch.no_grad()
+def predict(model: GraphClassifier, graphs: Graphs, *, batch_size: int = 512) -> Tensor:
+    """Return the logits of every graph, [num_graphs, num_classes]; `.argmax(-1)` is the class."""
+    store = _store(graphs, next(model.parameters()).device)
+    was_training = model.training
+    model.eval()
+    if len(store) <= batch_size:
+        logits: Tensor = model(store.all)
+    else:
+        logits = torch.cat([model(store[index]) for index in torch.arange(len(store)).split(batch_size)])
+    model.train(was_training)
+    return logits
+
+
+def evaluate(model: GraphClassifier, graphs: Graphs) -> float:
+    """Return the Matthews correlation of a model's predictions on labelled graphs."""
+    store = _store(graphs, next(model.parameters()).device)
+    logits = predict(model, store)
+    return mcc(confusion(logits.argmax(-1), store.all.y, logits.size(-1)).cpu())
+
+
+def _store(graphs: Graphs, device: torch.device) -> GraphStore:
+    return graphs if isinstance(graphs, GraphStore) else GraphStore.from_graphs(graphs, device=device)
+
+
+def _batches(order: Tensor, batch_size: int) -> Iterator[Tensor]:
+    """Cut the order into batches; one left-over graph joins the batch before, for batch norm needs two nodes."""
+    batches = list(order.split(batch_size))
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return iter(batches)
+
+
+def _class_weight(y: Tensor, num_classes: int) -> Tensor:
+    counts = torch.bincount(y, minlength=num_classes)
+    if counts.numel() > num_classes or not bool((counts > 0).all()):
+        raise InputError(
+            f"fit: expected training graphs of every class 0 to {num_classes - 1}; got {counts.tolist()} graphs per "
+            "class. Split differently, or renumber the classes"
+        )
+    return counts.sum() / counts

@@ -1,0 +1,65 @@
+"""Shared pieces of the tests: the paper's data sets, tiny literal graphs, and the hypothesis profile."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+from torch_geometric.data import Data, InMemoryDataset
+
+from sizeshiftreg import load_dataset
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
+torch.set_num_threads(1)
+
+# No deadline: the first call of a compiled function compiles.
+settings.register_profile("project", deadline=None, derandomize=True)
+settings.load_profile("project")
+
+DATA_ROOT = Path(__file__).parent.parent / "data"
+
+
+@pytest.fixture(scope="session")
+def paper_dataset():
+    """Return a function that loads a data set of the paper, or skips the test where no mirror is named.
+
+    With SIZESHIFTREG_REQUIRE_DATA=1, which .ci/run sets where the data are, nothing is skipped.
+    """
+
+    def load(name: str) -> InMemoryDataset:
+        here = (DATA_ROOT / name / "processed").is_dir()
+        if not here and "SIZESHIFTREG_MIRROR" not in os.environ:
+            if os.environ.get("SIZESHIFTREG_REQUIRE_DATA") == "1":
+                pytest.fail("the data are required, but SIZESHIFTREG_MIRROR is not set")
+            pytest.skip("needs the paper's data sets: set SIZESHIFTREG_MIRROR")
+        return load_dataset(name, root=DATA_ROOT)
+
+    return load
+
+
+def graph(num_nodes: int, edges: list[tuple[int, int]], *, y: int = 0, width: int = 2, seed: int = 0) -> Data:
+    """Make a graph from a list of directed edges, with random features."""
+    edge_index = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t().contiguous()
+    x = torch.rand(num_nodes, width, generator=torch.Generator().manual_seed(seed))
+    return Data(x=x, edge_index=edge_index, y=torch.tensor([y]))
+
+
+def undirected(edges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return every edge in both directions."""
+    return edges + [(b, a) for a, b in edges]
+
+
+# The graphs that every partitioner, discrepancy and encoder must survive.
+HARD_GRAPHS = {
+    "one node": graph(1, []),
+    "two nodes": graph(2, [(0, 1), (1, 0)]),
+    "no edges": graph(5, []),
+    "isolated nodes": graph(6, undirected([(0, 1), (1, 2)])),
+    "many components": graph(9, undirected([(0, 1), (2, 3), (4, 5), (5, 6), (7, 8)])),
+    "self-loops": graph(4, [(0, 0), *undirected([(0, 1), (1, 2)]), (3, 3)]),
+    "parallel edges": graph(3, undirected([(0, 1), (0, 1), (1, 2)])),
+    "directed": graph(5, [(0, 1), (1, 2), (2, 3), (3, 4)]),
+    "complete": graph(6, [(a, b) for a in range(6) for b in range(6) if a != b]),
+    "star": graph(20, undirected([(0, leaf) for leaf in range(1, 20)])),
+}

@@ -1,0 +1,181 @@
+"""SizeShift against a loop over graphs and ratios, its gradient, and what it does to batch norm."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Batch
+
+from conftest import HARD_GRAPHS, graph, undirected
+from sizeshiftreg import GCN, GIN, PNA, Coarsen, InputError, SizeShift, cmd, contract
+from sizeshiftreg.encoders import degree_histogram
+
+ENCODERS = {
+    "gin": lambda: GIN(2, hidden_dim=4),
+    "gcn": lambda: GCN(2, hidden_dim=4),
+    "pna": lambda: PNA(2, hidden_dim=4, degrees=torch.tensor([1, 3, 2])),
+}
+
+
+def trees(count=4, ratios=(0.5, 0.8)):
+    path = undirected([(i, i + 1) for i in range(7)])
+    items = [graph(8 + i, [*path, (7, 7 + i), (7 + i, 7)] if i else path, seed=i, y=i % 2) for i in range(count)]
+    return Batch.from_data_list([Coarsen(ratios=ratios)(item) for item in items])
+
+
+def plain_loop(encoder, batch, *, average):
+    """Algorithm 1 of the paper, graph by graph; batch norm is off (evaluation mode), so this is the same number."""
+    total, terms = 0.0, 0
+    for item in batch.to_data_list():
+        for column in range(item.partitions.size(1)):
+            coarse = contract(item, item.partitions[:, column])
+            x, y = encoder(item.x, item.edge_index), encoder(coarse.x, coarse.edge_index)
+            zeros = [torch.zeros(len(rows), dtype=torch.long) for rows in (x, y)]
+            total, terms = total + cmd(x, y, *zeros, 1)[0], terms + 1
+    return total / terms if average else total
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("average", [True, False])
+def test_equals_algorithm_1(name, average):
+    torch.manual_seed(0)
+    encoder, batch = ENCODERS[name]().eval(), trees()
+    found = SizeShift(0.3, average=average)(encoder, batch)
+    torch.testing.assert_close(found, 0.3 * plain_loop(encoder, batch, average=average))
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_gradient_reaches_every_encoder_parameter(name):
+    torch.manual_seed(0)
+    encoder, batch = ENCODERS[name](), trees()
+    SizeShift(0.1)(encoder, batch).backward()
+    for parameter_name, parameter in encoder.named_parameters():
+        assert parameter.grad is not None, parameter_name
+        # A bias before batch norm is centred away: its gradient is zero up to rounding, with or without penalty.
+        cancelled = parameter_name.endswith("bias") and "norms" not in parameter_name
+        assert cancelled or parameter.grad.abs().max() > 1e-8, parameter_name
+
+
+def test_gradient_flows_through_the_original_and_through_the_views():
+    encoder, batch = nn.Linear(2, 3), trees()
+    regularizer = SizeShift(1.0)
+    views = regularizer.views(batch)
+    apply = lambda x, edge_index: encoder(x)
+    full = torch.autograd.grad(regularizer(apply, batch), encoder.weight)[0]
+    cut = torch.autograd.grad(regularizer(apply, batch, encoder(batch.x).detach(), views), encoder.weight)[0]
+    assert not torch.allclose(full, cut)
+    assert cut.abs().max() > 0
+
+
+def test_given_embeddings_and_views_change_nothing():
+    torch.manual_seed(0)
+    encoder, batch, regularizer = GIN(2, hidden_dim=4).eval(), trees(), SizeShift(0.1)
+    embeddings, views = encoder(batch.x, batch.edge_index), regularizer.views(batch)
+    assert torch.equal(regularizer(encoder, batch, embeddings, views), regularizer(encoder, batch))
+
+
+def test_weight_0_computes_nothing():
+    def encoder(x, edge_index):
+        raise AssertionError("the encoder was called")
+
+    batch = trees()
+    assert SizeShift(0)(encoder, batch).item() == 0
+    assert SizeShift(0).views(batch) == []
+
+
+@pytest.mark.parametrize("coarse_features", ["mean", "sum", "max"])
+def test_views_are_the_contracted_batch(coarse_features):
+    batch = trees()
+    for column, view in enumerate(SizeShift(reduce=coarse_features).views(batch)):
+        expected = contract(batch, batch.partitions[:, column], reduce=coarse_features)
+        assert torch.equal(view.x, expected.x)
+        assert torch.equal(view.edge_index, expected.edge_index)
+
+
+def statistics(encoder):
+    return {name: value.clone() for name, value in encoder.named_buffers()}
+
+
+def test_batch_norm_all_lets_the_views_move_the_statistics():
+    """With momentum 0.1, original first and two views after it, the original's share becomes 0.81 / 2.71 = 30%."""
+    torch.manual_seed(0)
+    batch, norm = trees(), nn.BatchNorm1d(2, affine=False)
+    regularizer = SizeShift(0.1, batch_norm="all")
+
+    def step():
+        embeddings = norm(batch.x)
+        regularizer(lambda x, edge_index: norm(x), batch, embeddings)
+
+    for _ in range(400):
+        step()
+    views = regularizer.views(batch)
+    means = torch.stack([batch.x.mean(0), views[0].x.mean(0), views[1].x.mean(0)])
+    share = torch.tensor([0.81, 0.9, 1.0]) / 2.71
+    torch.testing.assert_close(norm.running_mean, share @ means)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_batch_norm_original_leaves_the_statistics_to_the_training_graphs(name):
+    torch.manual_seed(0)
+    encoder, batch = ENCODERS[name](), trees()
+    alone = copy.deepcopy(encoder)
+    alone(batch.x, batch.edge_index)
+    embeddings = encoder(batch.x, batch.edge_index)
+    penalty = SizeShift(0.1, batch_norm="original")(encoder, batch, embeddings)
+    for buffer, value in statistics(alone).items():
+        assert torch.equal(statistics(encoder)[buffer], value), buffer
+    moved = copy.deepcopy(alone)
+    torch.testing.assert_close(penalty, SizeShift(0.1)(moved, batch, moved(batch.x, batch.edge_index)))
+    assert all(norm.track_running_stats for norm in encoder.norms), "the setting was not put back"
+
+
+def test_batch_norm_original_needs_a_module():
+    with pytest.raises(InputError, match=r'batch_norm="original" needs .*torch.nn.Module'):
+        SizeShift(batch_norm="original")(lambda x, edge_index: x, trees())
+
+
+@pytest.mark.parametrize("name", HARD_GRAPHS)
+@pytest.mark.parametrize("encoder_name", ENCODERS)
+def test_hard_graphs_give_a_finite_penalty(name, encoder_name):
+    torch.manual_seed(0)
+    items = [Coarsen()(HARD_GRAPHS[name]), Coarsen()(HARD_GRAPHS["complete"])]
+    encoder = ENCODERS[encoder_name]()
+    penalty = SizeShift(0.1)(encoder, Batch.from_data_list(items))
+    penalty.backward()
+    assert torch.isfinite(penalty)
+    assert all(torch.isfinite(parameter.grad).all() for parameter in encoder.parameters() if parameter.grad is not None)
+
+
+@pytest.mark.parametrize("weight", [-0.1, float("nan"), float("inf")])
+def test_a_weight_below_0_or_not_finite_is_refused(weight):
+    with pytest.raises(InputError, match="finite weight of at least 0"):
+        SizeShift(weight)
+
+
+def test_missing_partitions_are_named_with_the_way_out():
+    with pytest.raises(InputError, match=r"pre_transform=Coarsen"):
+        SizeShift()(nn.Linear(2, 2), Batch.from_data_list([graph(3, [])]))
+
+
+def test_pooled_embeddings_are_refused():
+    with pytest.raises(InputError, match="one embedding per node"):
+        SizeShift()(lambda x, edge_index: x[:2], trees())
+
+
+def test_partitions_of_another_graph_are_refused():
+    batch = trees()
+    batch.partitions = batch.partitions[1:]
+    with pytest.raises(InputError, match="belongs to another graph"):
+        SizeShift()(lambda x, edge_index: x, batch)
+
+
+def test_unknown_names_are_refused():
+    for options in ({"reduce": "median"}, {"discrepancy": "wasserstein"}, {"batch_norm": "none"}):
+        with pytest.raises(InputError, match="expected one of"):
+            SizeShift(**options)
+
+
+def test_degree_histogram_counts_nodes():
+    item = HARD_GRAPHS["star"]
+    assert degree_histogram(item.edge_index, item.num_nodes).tolist() == [0, 19] + [0] * 17 + [1]

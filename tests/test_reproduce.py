@@ -1,0 +1,120 @@
+"""run_missing: the same rows whatever the number of processes, and nothing lost or repeated."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+from sizeshiftreg import Experiment, InputError, ResultStore
+from sizeshiftreg.reproduce import missing, run_missing
+
+BASE = Experiment(dataset="toy_density", epochs=2, lr=0.01)
+EXPERIMENTS = [replace(BASE, method=method, seed=seed) for seed in range(3) for method in ("plain", "size_shift")]
+
+
+def without_times(rows):
+    return sorted(({**row, "seconds": 0} for row in rows), key=lambda row: row["id"])
+
+
+def test_the_number_of_jobs_does_not_matter(tmp_path):
+    stores = [ResultStore(tmp_path / name) for name in ("one", "two")]
+    for jobs, store in enumerate(stores, start=1):
+        yielded = list(run_missing(EXPERIMENTS, store, jobs=jobs))
+        assert without_times(yielded) == without_times(store.rows())
+    assert without_times(stores[0].rows()) == without_times(stores[1].rows())
+    assert len(stores[0].rows()) == len(EXPERIMENTS)
+    assert missing(EXPERIMENTS, stores[0]) == []
+    assert list(run_missing(EXPERIMENTS, stores[0], jobs=2)) == []
+
+
+def test_a_failed_run_does_not_end_the_others(tmp_path):
+    store, bad = ResultStore(tmp_path), replace(BASE, lr=1e30, seed=7)
+    rows = list(run_missing([bad, BASE], store))
+    assert sorted(row["status"] for row in rows) == ["failed", "ok"]
+    assert missing([bad, BASE], store) == [bad]
+
+
+def test_jobs_below_1_and_unknown_data_are_refused(tmp_path):
+    with pytest.raises(InputError, match="jobs: expected at least 1; got 0"):
+        list(run_missing([BASE], ResultStore(tmp_path), jobs=0))
+    with pytest.raises(InputError, match="unknown data set 'nothing'"):
+        list(run_missing([replace(BASE, dataset="nothing")], ResultStore(tmp_path)))
+
+
+COMPARE = "compare toy_density --seeds 4 --epochs 12 --batch-size 32"
+
+
+def compare(folder, jobs, **options):
+    command = [
+        sys.executable,
+        "-m",
+        "sizeshiftreg.cli",
+        *COMPARE.split(),
+        "--jobs",
+        str(jobs),
+        "--results",
+        str(folder),
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def stamps(folder):
+    return {file.name: file.stat().st_mtime_ns for file in folder.glob("*.json")}
+
+
+def children(pid):
+    listing = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(word) for word in listing.stdout.split()]
+
+
+def alive(pids):
+    return [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+
+
+def wait_until(condition, process):
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["start-up", "first runs", "1 row", "2 rows", "5 rows"])
+def test_kill_9_loses_and_repeats_nothing(tmp_path, moment):
+    process = compare(tmp_path, jobs=2)
+    if moment == "start-up":
+        time.sleep(1)
+    elif moment == "first runs":
+        wait_until(lambda: len(list(tmp_path.glob(".locks/*"))) >= 2, process)
+    else:
+        wait_until(lambda: len(stamps(tmp_path)) >= int(moment.split()[0]), process)
+    workers = children(process.pid)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 10
+    while alive(workers) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(workers), "workers outlived the command"
+
+    finished = stamps(tmp_path)
+    assert len(finished) < 8, "killed too late to test anything"
+    for name in finished:
+        assert json.loads((tmp_path / name).read_text())["status"] == "ok"
+    out, err = compare(tmp_path, jobs=2).communicate(timeout=300)
+    assert "toy_density" in out, err
+    after = stamps(tmp_path)
+    assert len(after) == 8
+    assert {name: after[name] for name in finished} == finished, "a finished run was made again"
+
+
+@pytest.mark.slow
+def test_two_commands_on_one_store_share_the_work(tmp_path):
+    processes = [compare(tmp_path, jobs=1) for _ in range(2)]
+    outputs = [process.communicate(timeout=300) for process in processes]
+    assert all(process.returncode == 0 for process in processes), outputs
+    tables = [out for out, _ in outputs]
+    assert tables[0] == tables[1]
+    assert len(stamps(tmp_path)) == 8
