@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from sizeshiftreg import Experiment, InputError, run
+from sizeshiftreg import Coarsen, Experiment, InputError, load_dataset, run, size_split
 from sizeshiftreg.experiment import make_encoder
 from sizeshiftreg.store import GraphStore
 
@@ -72,6 +72,15 @@ def test_weight_0_is_the_plain_method():
 @pytest.mark.parametrize("method", ["plain", "size_shift"])
 def test_every_model_and_method_runs(model, method):
     assert run(replace(QUICK, model=model, method=method, epochs=1))["status"] == "ok"
+
+
+def test_only_the_pool_is_coarsened(monkeypatch):
+    seen = []
+    original = Coarsen.forward
+    monkeypatch.setattr(Coarsen, "forward", lambda self, data: seen.append(data.num_nodes) or original(self, data))
+    run(replace(QUICK, coarse_seed=99))  # a seed no other test has, so that nothing is remembered
+    sizes = size_split(list(load_dataset("toy_density"))).sizes
+    assert sorted(seen) == sorted(size for size in sizes.tolist() if size <= sizes.double().quantile(0.5))
 
 
 def test_a_training_that_diverges_is_a_failed_row():

@@ -74,7 +74,7 @@ def test_the_table_with_published_figures():
     comparison = compare_rows(rows("plain", WITHOUT), rows("size_shift", WITH), published=published)
     table = cells(comparison)
     assert table[2] == ["large graphs (test)", "0.21 ± 0.09", "0.39 ± 0.17", "+0.18 [+0.02, +0.33]"]
-    assert table[-1] == ["published, large graphs, 50 runs", "0.25 ± 0.07", "0.36 ± 0.11", "+0.11"]
+    assert table[-1] == ["published (test, 50 runs)", "0.25 ± 0.07", "0.36 ± 0.11", "+0.11"]
     text = markdown(comparison)
     assert text.startswith("**d, GIN, 5 epochs, 4 seeds, one validation split (seed 0)**\n\n| MCC")
     assert text.endswith(verdict(comparison))

@@ -46,7 +46,7 @@ def test_equal_seeds_give_equal_weights():
 
 def test_equals_a_loop_a_pyg_user_would_write():
     """Two epochs of batches, losses and Adam steps, in float64; a step of Adam is 0.01, the tolerance 1e-5."""
-    graphs = [Coarsen()(item) for item in load_dataset("toy_opinions")[:60]]
+    graphs = [Coarsen()(item) for item in load_dataset("toy_votes")[:60]]
     for item in graphs:
         item.x = item.x.double()
     torch.manual_seed(0)
@@ -97,6 +97,18 @@ def test_predict_in_batches_equals_predict_at_once_and_leaves_the_mode():
     assert classifier.training
     torch.testing.assert_close(predict(classifier, GraphStore.from_graphs(GRAPHS), batch_size=7), whole)
     assert whole.shape == (60, 2)
+
+
+def test_validation_and_test_see_no_view(monkeypatch):
+    classifier, seen = model(), []
+    classifier.encoder.register_forward_hook(lambda module, inputs, output: seen.append((module.training, len(output))))
+    fit(classifier, GRAPHS[:40], GRAPHS[40:], regularizer=SizeShift(0.1), epochs=2, batch_size=40)
+    predict(classifier, GRAPHS)
+    nodes = [sum(item.num_nodes for item in part) for part in (GRAPHS[:40], GRAPHS[40:], GRAPHS)]
+    training = [rows for mode, rows in seen if mode]
+    assert training[0] == training[3] == nodes[0], "the original comes before its views"
+    assert len(training) == 2 * 3 and all(rows < nodes[0] for rows in training[1:3] + training[4:])
+    assert [rows for mode, rows in seen if not mode] == [nodes[1], nodes[1], nodes[2]]
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(40, [16, 16, 8]), (33, [16, 17]), (1, [1]), (16, [16])])

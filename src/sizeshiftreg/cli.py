@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -66,27 +67,20 @@ BatchNorm = Annotated[
 @app.command()
 def datasets(root: Root = Path("data")) -> None:
     """List the data sets: sizes, classes, size split, and whether they are here."""
-    table = Table("data set", "graphs", "nodes", "features", "classes", "smallest 50%", "largest 10%", "where")
+    header = ["data set", "graphs", "nodes", "features", "classes", "small", "large", "where"]
+    body = []
     for name, facts in TU_DATASETS.items():
         numbers = (facts.graphs, facts.nodes, facts.features, facts.classes, facts.pool, facts.test)
-        where = f"in {root}" if is_here(name, root) else "to be downloaded"
-        table.add_row(name, *(f"{number:,}" for number in numbers), where)
+        where = "here" if is_here(name, root) else "to download"
+        body.append([name, *(f"{number:,}" for number in numbers), where])
     for name in SYNTHETIC:
         dataset = load_dataset(name)
         split = size_split(dataset)
         nodes = int(split.sizes.sum())
-        numbers = (
-            len(dataset),
-            nodes,
-            dataset.num_features,
-            dataset.num_classes,
-            len(split.pool),
-            len(split.test),
-        )
-        table.add_row(name, *(f"{number:,}" for number in numbers), "made on the spot")
-    for column in table.columns[1:-1]:
-        column.justify = "right"
-    _out.print(table)
+        numbers = (len(dataset), nodes, dataset.num_features, dataset.num_classes, len(split.pool), len(split.test))
+        body.append([name, *(f"{number:,}" for number in numbers), "made here"])
+    _print_table([header, *body])
+    _out.print("small: the smallest 50% train and validate; large: the largest 10% test", style="dim")
 
 
 @app.command()
@@ -144,6 +138,9 @@ def compare(
     mirror: Mirror = None,
     results: Results = Path("runs"),
     device: Device = "cpu",
+    no_train: Annotated[
+        bool, typer.Option("--no-train", help="Only read finished runs; stop if one is missing.", rich_help_panel=_DATA)
+    ] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
 ) -> None:
     """Train with and without the regulariser and compare on large graphs, seed by seed.
@@ -161,6 +158,8 @@ def compare(
     )
     store = ResultStore(results)
     pairs = [experiment for pair in zip(plain, regularised, strict=True) for experiment in pair]
+    if no_train and (absent := missing(pairs, store)):
+        raise InputError(f"{len(absent)} of {len(pairs)} runs are not in {results}: run the command without --no-train")
     _run_all(pairs, store, jobs=jobs, root=root, mirror=mirror, device=device)
     published = [find_cell(dataset, model, method).published for method in ("plain", "size_shift")]
     comparison = compare_rows(
@@ -171,14 +170,20 @@ def compare(
     if as_markdown:
         print(markdown(comparison))
         return
-    header, *body = cells(comparison)
-    table = Table(*header, title=comparison.title)
+    _print_table(cells(comparison), title=comparison.title)
+    _out.print(verdict(comparison), highlight=False, soft_wrap=True)
+
+
+def _print_table(lines: list[list[str]], *, title: str | None = None) -> None:
+    header, *body = lines
+    if title:
+        _out.print(title, style="bold", highlight=False, soft_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
+    for number, name in enumerate(header):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
     for line in body:
         table.add_row(*line)
-    for column in table.columns[1:]:
-        column.justify = "right"
     _out.print(table)
-    _out.print(verdict(comparison), highlight=False)
 
 
 def _shift_options(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from scipy import stats
@@ -114,7 +115,7 @@ def verdict(comparison: Comparison) -> str:
 
 def cells(comparison: Comparison) -> list[list[str]]:
     """Return the comparison as a table of text: a header, then a line per score."""
-    table = [["MCC, mean ± standard deviation", "without", "with", "difference [95% interval]"]]
+    table = [["MCC, mean ± sd", "without", "with", "difference [95% CI]"]]
     for line in comparison.lines:
         difference = f"{line.difference.mean:+.2f}"
         if comparison.pairs > 1:
@@ -123,7 +124,7 @@ def cells(comparison: Comparison) -> list[list[str]]:
     if comparison.published is not None:
         plain, regularised = comparison.published
         texts = [f"{figure.mean:.2f} ± {figure.spread:.2f}" for figure in (plain, regularised)]
-        name = f"published, large graphs, {plain.runs} runs"
+        name = f"published (test, {plain.runs} runs)"
         table.append([name, *texts, f"{regularised.mean - plain.mean:+.2f}"])
     return table
 
@@ -140,7 +141,7 @@ def _title(pairs: Sequence[tuple[Row, Row]]) -> str:
     row = pairs[0][0]
     split_seeds = sorted({plain["split_seed"] for plain, _ in pairs})
     splits = f"one validation split (seed {split_seeds[0]})" if len(split_seeds) == 1 else "a new validation split each"
-    return f"{row['dataset']}, {row['model'].upper()}, {row['epochs']} epochs, {len(pairs)} seeds, {splits}"
+    return f"{Path(row['dataset']).name}, {row['model'].upper()}, {row['epochs']} epochs, {len(pairs)} seeds, {splits}"
 
 
 def _text(estimate: Estimate) -> str:

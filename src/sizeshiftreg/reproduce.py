@@ -12,10 +12,11 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from pathlib import Path
 
-from sizeshiftreg.datasets import load_dataset
+from sizeshiftreg.datasets import check_classes, check_graphs, load_dataset
 from sizeshiftreg.errors import InputError
 from sizeshiftreg.experiment import Experiment, Row, run
 from sizeshiftreg.results import ResultStore
+from sizeshiftreg.splits import size_split
 
 _POLL_SECONDS = 0.5
 
@@ -51,8 +52,7 @@ def run_missing(
     if jobs < 1:
         raise InputError(f"jobs: expected at least 1; got {jobs}")
     todo = missing(experiments, store)
-    for name in dict.fromkeys(experiment.dataset for experiment in todo):
-        load_dataset(name, root=root, mirror=mirror)  # download once, and before any worker starts
+    _check_data(todo, root, mirror)
     if not todo:
         return
     executor = ProcessPoolExecutor(
@@ -84,6 +84,16 @@ def run_missing(
         executor.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
+
+
+def _check_data(experiments: list[Experiment], root: str | Path, mirror: str | None) -> None:
+    """Load and split every data set once before any worker starts: it downloads, and says at once what is wrong."""
+    firsts = {(each.dataset, each.train_below, each.test_above): each for each in reversed(experiments)}
+    for first in firsts.values():
+        graphs = list(load_dataset(first.dataset, root=root, mirror=mirror))
+        check_graphs(graphs)
+        check_classes(graphs)
+        size_split(graphs, train_below=first.train_below, test_above=first.test_above, seed=first.split_seed)
 
 
 def _attempt(experiment: Experiment, store: ResultStore, root: str, mirror: str | None, device: str) -> Row | None:

@@ -1,0 +1,70 @@
+"""README and docs: their code runs as written, their tables are those of the committed rows."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from torch_geometric.datasets import TUDataset
+
+from sizeshiftreg import Coarsen, size_split
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_drop_in_runs_as_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert "loss = loss + size_shift(encoder, batch, h)" in blocks[0]
+    namespace = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), namespace)  # noqa: S102 (the README's own code)
+    assert all(parameter.grad is not None for parameter in namespace["encoder"].parameters())
+    assert capsys.readouterr().out.startswith("part")
+
+
+@pytest.mark.data
+def test_coarsen_is_a_pre_transform_of_pygs_own_data_set(tmp_path, monkeypatch):
+    assert 'TUDataset("data", "NCI1", pre_transform=Coarsen())' in README
+    monkeypatch.setattr(TUDataset, "url", os.environ["SIZESHIFTREG_MIRROR"])
+    dataset = TUDataset(str(tmp_path), "PROTEINS", pre_transform=Coarsen())
+    again = TUDataset(str(tmp_path), "PROTEINS", pre_transform=Coarsen())
+    for number in size_split(dataset).train[:20].tolist():
+        assert dataset[number].partitions.equal(Coarsen()(dataset[number]).partitions)
+        assert again[number].partitions.equal(dataset[number].partitions)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/synthetic.md"])
+def test_tables_are_those_of_the_committed_rows(page):
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    text = (ROOT / page).read_text()
+    assert "<!-- table: " in text
+    assert tables.renew(text) == text
+
+
+def test_links_lead_somewhere():
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_commands_of_the_readme_exist():
+    for verb in set(re.findall(r"\$ sizeshiftreg (\w+)", README)):
+        command = [sys.executable, "-m", "sizeshiftreg.cli", verb, "--help"]
+        assert subprocess.run(command, capture_output=True, check=False).returncode == 0, verb
+
+
+def test_tests_named_in_the_deviations_exist():
+    text = (ROOT / "docs" / "deviations.md").read_text()
+    names = re.findall(r"`(?:(test_\w+\.py)::)?(test_\w+?)_?(?:\.\.\.)?`", text)
+    assert len(names) > 10
+    sources = "\n".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    for file, name in names:
+        where = (ROOT / "tests" / file).read_text() if file else sources
+        assert f"def {name}" in where, f"{file}: {name}"
