@@ -101,7 +101,7 @@ def load_dataset(name: str | Path, *, root: str | Path = "data", mirror: str | N
 
     Example:
         >>> load_dataset("toy_density")[0]
-        Data(x=[20, 1], edge_index=[2, 200], y=[1])
+        Data(x=[28, 1], edge_index=[2, 300], y=[1])
     """
     key = str(name)
     if key in SYNTHETIC:
