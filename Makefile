@@ -12,7 +12,7 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 demo: install
-	$(BIN)/sizeshiftreg compare toy_votes --seeds 10 --jobs 2
+	$(BIN)/sizeshiftreg compare toy_friends --seeds 10 --jobs 2
 
 test: install
 	$(BIN)/python -m pytest -n 2 -m "not slow"

@@ -41,7 +41,7 @@ def seconds(call: Callable[[], object]) -> float:
 def main() -> None:
     """Print milliseconds per epoch and the ratios."""
     torch.set_num_threads(1)
-    dataset = load_dataset("toy_votes")
+    dataset = load_dataset("toy_friends")
     split, coarsen = size_split(dataset), Coarsen()
     graphs = [coarsen(dataset[i]) for i in split.train.tolist()]
     store, width = GraphStore.from_graphs(graphs), dataset.num_features

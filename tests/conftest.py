@@ -21,19 +21,24 @@ DATA_ROOT = Path(__file__).parent.parent / "data"
 
 
 @pytest.fixture(scope="session")
-def paper_dataset():
-    """Return a function that loads a data set of the paper, or skips the test where no mirror is named.
+def mirror() -> str:
+    """Return the address of the paper's data sets, or skip the test where none is named.
 
     With SIZESHIFTREG_REQUIRE_DATA=1, which .ci/run sets where the data are, nothing is skipped.
     """
+    if "SIZESHIFTREG_MIRROR" not in os.environ:
+        if os.environ.get("SIZESHIFTREG_REQUIRE_DATA") == "1":
+            pytest.fail("the data are required, but SIZESHIFTREG_MIRROR is not set")
+        pytest.skip("needs the paper's data sets: set SIZESHIFTREG_MIRROR")
+    return os.environ["SIZESHIFTREG_MIRROR"]
+
+
+@pytest.fixture(scope="session")
+def paper_dataset(mirror):
+    """Return a function that loads a data set of the paper by name."""
 
     def load(name: str) -> InMemoryDataset:
-        here = (DATA_ROOT / name / "processed").is_dir()
-        if not here and "SIZESHIFTREG_MIRROR" not in os.environ:
-            if os.environ.get("SIZESHIFTREG_REQUIRE_DATA") == "1":
-                pytest.fail("the data are required, but SIZESHIFTREG_MIRROR is not set")
-            pytest.skip("needs the paper's data sets: set SIZESHIFTREG_MIRROR")
-        return load_dataset(name, root=DATA_ROOT)
+        return load_dataset(name, root=DATA_ROOT, mirror=mirror)
 
     return load
 

@@ -108,6 +108,12 @@ def test_edge_attributes_are_averaged_over_merged_edges():
     assert coarse.edge_attr.tolist() == [[2.0], [8.0]]
 
 
+def test_edge_weights_are_summed():
+    item = graph(3, [(0, 2), (1, 2), (2, 0)])
+    item.edge_weight = torch.tensor([5.0, 7.0, 1.0])
+    assert contract(item, torch.tensor([0, 0, 1]), edge_weight=True).edge_weight.tolist() == [12.0, 1.0]
+
+
 def test_features_keep_their_gradient():
     item = graph(4, undirected([(0, 1)]))
     item.x.requires_grad_()

@@ -22,9 +22,9 @@ FILES = {
 TINY = DatasetFacts(graphs=2, nodes=5, edges=6, features=2, classes=2, pool=1, test=1)
 
 
-def make_mirror(folder, *, name="TINY", files=FILES, inside=None):
+def make_mirror(folder, *, name="TINY", files=FILES, inside=None, compression=zipfile.ZIP_STORED):
     folder.mkdir(exist_ok=True)
-    with zipfile.ZipFile(folder / f"{name}.zip", "w") as archive:
+    with zipfile.ZipFile(folder / f"{name}.zip", "w", compression) as archive:
         for part, text in files.items():
             archive.writestr(f"{inside or name}/{inside or name}_{part}.txt", text)
     return folder.as_uri()
@@ -78,6 +78,16 @@ def test_a_damaged_member_is_noticed(tmp_path):
     archive = tmp_path / "mirror" / "TINY.zip"
     archive.write_bytes(archive.read_bytes().replace(b"1, 2\n2, 1", b"1, 3\n2, 1"))
     with pytest.raises(InputError, match="not a whole zip file .*Bad CRC"):
+        load_dataset("TINY", root=tmp_path / "data", mirror=archive.parent.as_uri())
+
+
+def test_damaged_compressed_data_are_noticed(tmp_path):
+    make_mirror(tmp_path / "mirror", compression=zipfile.ZIP_DEFLATED)
+    archive = tmp_path / "mirror" / "TINY.zip"
+    content = bytearray(archive.read_bytes())
+    content[45:60] = bytes(15)  # inside the first member's compressed data
+    archive.write_bytes(content)
+    with pytest.raises(InputError, match="TINY.zip is not the data set TINY: it is not a whole zip file"):
         load_dataset("TINY", root=tmp_path / "data", mirror=archive.parent.as_uri())
 
 
@@ -167,6 +177,14 @@ def test_a_folder_of_ones_own(tmp_path):
     dataset = load_dataset(tmp_path)
     assert [item.num_nodes for item in dataset] == [4, 3, 2]
     assert dataset.num_classes == 2
+
+
+def test_other_number_types_are_brought_into_one_form(tmp_path):
+    item = graph(3, [(0, 1)])
+    item.x, item.y = item.x.double(), torch.tensor([[1]], dtype=torch.int32)
+    torch.save([item, graph(2, [])], tmp_path / "a.pt")
+    dataset = load_dataset(tmp_path)
+    assert (dataset[0].x.dtype, dataset[0].y.dtype, dataset[0].y.tolist()) == (torch.float32, torch.long, [1])
 
 
 def test_folders_without_graphs_are_refused(tmp_path):

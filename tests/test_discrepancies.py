@@ -64,10 +64,12 @@ def test_gradient():
 def test_of_a_set_with_itself_is_zero_with_a_finite_gradient():
     x, batch, _ = ragged(0, [3, 1, 4])
     x.requires_grad_()
-    value = cmd(x, x.detach().clone(), batch, batch, 3)
-    assert value.tolist() == [0, 0, 0]
-    value.sum().backward()
-    assert torch.isfinite(x.grad).all()
+    for other in (x, x.detach().clone()):
+        x.grad = None
+        value = cmd(x, other, batch, batch, 3)
+        assert value.tolist() == [0, 0, 0]
+        value.sum().backward()
+        assert torch.isfinite(x.grad).all()
 
 
 def test_node_order_and_an_unsorted_batch_vector_do_not_matter():
@@ -90,6 +92,13 @@ def test_the_default_has_neither_bound_nor_factor():
     batch = torch.tensor([0, 0]), torch.tensor([0])
     assert cmd(x, y, *batch, 1).item() == 10**2 + 10**4  # variances differ by 100, fourth moments by 10,000
     assert cmd(x, y, *batch, 1, bound="tanh").item() < 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_embeddings_are_compared_in_float32(dtype):
+    x, y = (torch.randn(rows, 8, generator=torch.Generator().manual_seed(rows)).to(dtype) for rows in (1000, 800))
+    batch = torch.zeros(1000, dtype=torch.long), torch.zeros(800, dtype=torch.long)
+    assert torch.equal(cmd(x, y, *batch, 1), cmd(x.float(), y.float(), *batch, 1))
 
 
 def test_bad_options_are_refused():

@@ -26,6 +26,7 @@ def test_ids_are_stable():
 
 def test_a_value_equal_to_its_default_does_not_change_the_id():
     assert replace(QUICK, hidden_dim=32).id == QUICK.id
+    assert replace(QUICK, lr=1).id == replace(QUICK, lr=1.0).id
     assert len({replace(QUICK, seed=seed).id for seed in range(5)}) == 5
 
 

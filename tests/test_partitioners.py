@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 
 from conftest import HARD_GRAPHS, graph, undirected
-from sizeshiftreg import Coarsen, InputError
+from sizeshiftreg import Coarsen, InputError, contract
 from sizeshiftreg.coarsening import PARTITIONERS
 
 
@@ -72,12 +72,37 @@ def test_partitions_survive_batching_and_belong_to_their_graph():
     assert torch.equal(batch[2].partitions, items[2].partitions)
 
 
+@pytest.mark.parametrize("method", PARTITIONERS)
+@pytest.mark.parametrize("name", HARD_GRAPHS)
+def test_coarse_features_and_edges_belong_together(method, name):
+    """Every node has a feature of its own, so the features tell which nodes a coarse node holds; its edges must too."""
+    item = HARD_GRAPHS[name].clone()
+    item.x = torch.eye(item.num_nodes)
+    labels = Coarsen(method, ratios=(0.6,))(item).partitions[:, 0]
+    coarse = contract(item, labels, reduce="sum")
+    members = [set(row.nonzero().flatten().tolist()) for row in coarse.x]
+    expected = {
+        (a, b)
+        for a, from_here in enumerate(members)
+        for b, to_there in enumerate(members)
+        if any(source in from_here and target in to_there for source, target in item.edge_index.t().tolist())
+    }
+    assert set(map(tuple, coarse.edge_index.t().tolist())) == expected
+    assert sorted(node for nodes in members for node in nodes) == list(range(item.num_nodes))
+
+
 def test_a_partition_depends_on_the_graph_and_the_seed_alone():
     coarsen, item = Coarsen("random"), HARD_GRAPHS["star"]
     first = coarsen(item).partitions
     coarsen(HARD_GRAPHS["complete"])
     assert torch.equal(coarsen(item).partitions, first)
     assert not torch.equal(Coarsen("random", seed=1)(item).partitions, first)
+
+
+def test_different_graphs_of_one_size_draw_differently():
+    path, ring = [(i, i + 1) for i in range(19)], [(i, (i + 1) % 20) for i in range(20)]
+    first, second = (Coarsen("random")(graph(20, edges)).partitions for edges in (path, ring))
+    assert not torch.equal(first[:, 0], second[:, 0])
 
 
 def test_a_function_of_ones_own_works_by_being_passed_in():

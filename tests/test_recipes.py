@@ -1,5 +1,8 @@
 """Recipes against the code, and the choice of a cell."""
 
+import csv
+from pathlib import Path
+
 import pytest
 
 from sizeshiftreg import Experiment
@@ -23,6 +26,31 @@ def test_tables_are_complete(name, datasets):
     cells = [cell.experiment for cell in load_recipe(name)]
     grid = {(cell.dataset, cell.model, cell.method) for cell in cells}
     assert len(grid) == len(cells) == datasets * 3 * 2
+
+
+def test_hyperparameters_are_the_published_ones():
+    lines = list(csv.DictReader((Path(__file__).parent / "published_hyperparameters.csv").read_text().splitlines()))
+    cells = {
+        (c.dataset, c.model, c.method): c for c in (cell.experiment for name in PAPER for cell in load_recipe(name))
+    }
+    assert len(lines) == len(cells)
+    for line in lines:
+        cell = cells[line["dataset"], line["model"], line["method"]]
+        found = (cell.batch_size, cell.lr, cell.hidden_dim, cell.readout)
+        assert found == (int(line["batch_size"]), float(line["lr"]), int(line["hidden_dim"]), line["readout"]), line
+        if cell.method == "size_shift":
+            ratios = tuple(float(ratio) for ratio in line["ratios"].split())
+            found = (cell.coarse_features, cell.ratios, cell.weight)
+            assert found == (line["coarse_features"], ratios, float(line["weight"])), line
+
+
+def test_with_and_without_differ_in_the_regulariser_alone():
+    for name in recipe_names():
+        cells = {(c.dataset, c.model, c.method): c for c in (cell.experiment for cell in load_recipe(name))}
+        for (dataset, model, _), cell in cells.items():
+            other = cells[dataset, model, "size_shift"]
+            shared = ("epochs", "batch_size", "lr", "hidden_dim", "num_layers", "readout", "dropout")
+            assert [getattr(cell, field) for field in shared] == [getattr(other, field) for field in shared]
 
 
 def test_the_paper_says_that_the_regulariser_always_helps():

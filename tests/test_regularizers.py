@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Batch
+from torch_geometric.nn import models as pyg_models
 
 from conftest import HARD_GRAPHS, graph, undirected
 from sizeshiftreg import GCN, GIN, PNA, Coarsen, InputError, SizeShift, cmd, contract
@@ -15,6 +16,7 @@ ENCODERS = {
     "gin": lambda: GIN(2, hidden_dim=4),
     "gcn": lambda: GCN(2, hidden_dim=4),
     "pna": lambda: PNA(2, hidden_dim=4, degrees=torch.tensor([1, 3, 2])),
+    "PyG's GIN": lambda: pyg_models.GIN(2, hidden_channels=4, num_layers=2, norm="batch_norm"),
 }
 
 
@@ -127,7 +129,8 @@ def test_batch_norm_original_leaves_the_statistics_to_the_training_graphs(name):
         assert torch.equal(statistics(encoder)[buffer], value), buffer
     moved = copy.deepcopy(alone)
     torch.testing.assert_close(penalty, SizeShift(0.1)(moved, batch, moved(batch.x, batch.edge_index)))
-    assert all(norm.track_running_stats for norm in encoder.norms), "the setting was not put back"
+    norms = [module for module in encoder.modules() if isinstance(module, nn.BatchNorm1d)]
+    assert norms and all(norm.track_running_stats for norm in norms), "the setting was not put back"
 
 
 def test_batch_norm_original_needs_a_module():
@@ -168,6 +171,19 @@ def test_partitions_of_another_graph_are_refused():
     batch.partitions = batch.partitions[1:]
     with pytest.raises(InputError, match="belongs to another graph"):
         SizeShift()(lambda x, edge_index: x, batch)
+
+
+def test_views_of_another_batch_or_none_are_refused():
+    batch, regularizer = trees(4), SizeShift()
+    for views in ([], regularizer.views(trees(3))):
+        with pytest.raises(InputError, match="views of the same 4 graphs as the batch"):
+            regularizer(lambda x, edge_index: x, batch, views=views)
+
+
+def test_a_single_graph_is_a_batch_of_one():
+    item = trees(1)[0]
+    alone = SizeShift()(lambda x, edge_index: x, item)
+    torch.testing.assert_close(alone, SizeShift()(lambda x, edge_index: x, Batch.from_data_list([item])))
 
 
 def test_unknown_names_are_refused():

@@ -53,6 +53,13 @@ def test_rows_on_other_graphs_are_no_pair(part):
         compare_rows(rows("plain", WITHOUT), rows("size_shift", WITH, **{part: "other"}))
 
 
+def test_pairs_on_different_states_of_the_data_are_not_averaged():
+    plain, regularised = rows("plain", WITHOUT), rows("size_shift", WITH)
+    plain[1]["data_hash"] = regularised[1]["data_hash"] = "later"
+    with pytest.raises(InputError, match="different states of the data"):
+        compare_rows(plain, regularised)
+
+
 @pytest.mark.parametrize(
     ("with_", "sentence"),
     [
@@ -70,11 +77,11 @@ def test_one_pair_claims_nothing():
 
 
 def test_the_table_with_published_figures():
-    published = (Published(0.25, 0.07, 50), Published(0.36, 0.11, 50))
+    published = (Published(0.25, 0.07, 50, "MCC"), Published(0.36, 0.11, 50, "MCC"))
     comparison = compare_rows(rows("plain", WITHOUT), rows("size_shift", WITH), published=published)
     table = cells(comparison)
     assert table[2] == ["large graphs (test)", "0.21 ± 0.09", "0.39 ± 0.17", "+0.18 [+0.02, +0.33]"]
-    assert table[-1] == ["published (test, 50 runs)", "0.25 ± 0.07", "0.36 ± 0.11", "+0.11"]
+    assert table[-1] == ["published, 50 runs (MCC)", "0.25 ± 0.07", "0.36 ± 0.11", "+0.11"]
     text = markdown(comparison)
     assert text.startswith("**d, GIN, 5 epochs, 4 seeds, one validation split (seed 0)**\n\n| MCC")
     assert text.endswith(verdict(comparison))

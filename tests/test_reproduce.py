@@ -1,6 +1,7 @@
 """run_missing: the same rows whatever the number of processes, and nothing lost or repeated."""
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -8,8 +9,10 @@ import time
 from dataclasses import replace
 
 import pytest
+import torch
 
-from sizeshiftreg import Experiment, InputError, ResultStore
+from conftest import graph
+from sizeshiftreg import Experiment, InputError, ResultStore, run
 from sizeshiftreg.reproduce import missing, run_missing
 
 BASE = Experiment(dataset="toy_density", epochs=2, lr=0.01)
@@ -43,6 +46,28 @@ def test_jobs_below_1_and_unknown_data_are_refused(tmp_path):
         list(run_missing([BASE], ResultStore(tmp_path), jobs=0))
     with pytest.raises(InputError, match="unknown data set 'nothing'"):
         list(run_missing([replace(BASE, dataset="nothing")], ResultStore(tmp_path)))
+
+
+def test_other_processes_of_the_caller_are_left_alone(tmp_path):
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+    other.start()
+    list(run_missing([BASE], ResultStore(tmp_path)))
+    assert other.is_alive()
+    other.kill()
+
+
+def test_rows_of_a_folder_that_changed_since_are_refused(tmp_path):
+    data, store = tmp_path / "data", ResultStore(tmp_path / "results")
+    data.mkdir()
+    graphs = [graph(3 + i, [(0, 1), (1, 0)], y=i % 2, seed=i) for i in range(40)]
+    torch.save(graphs, data / "graphs.pt")
+    experiment = Experiment(dataset=str(data), epochs=1)
+    first = run(experiment)
+    list(run_missing([experiment], store))
+    torch.save(graphs[1:], data / "graphs.pt")
+    assert run(experiment)["data_hash"] != first["data_hash"], "this process remembered the old graphs"
+    with pytest.raises(InputError, match=r"made from another state of .*data \(data hash .*--results"):
+        list(run_missing([experiment, replace(experiment, seed=1)], store))
 
 
 COMPARE = "compare toy_density --seeds 4 --epochs 12 --batch-size 32"

@@ -110,5 +110,12 @@ def test_a_claim_ends_with_a_killed_process(tmp_path):
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path, make):
     file = tmp_path / "file"
     file.write_text("")
+    store = ResultStore(file if make == "file" else file / "below")
+    assert store.get(EXPERIMENT) is None
     with pytest.raises(InputError, match=r"cannot write to the results folder .*--results"):
-        ResultStore(file if make == "file" else file / "below")
+        store.check_writable()
+
+
+def test_looking_leaves_nothing_behind(tmp_path):
+    assert ResultStore(tmp_path / "typo").rows() == []
+    assert not (tmp_path / "typo").exists()

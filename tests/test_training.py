@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 
 from conftest import graph, undirected
 from sizeshiftreg import GIN, Coarsen, GraphClassifier, GraphStore, InputError, SizeShift, fit, load_dataset, predict
@@ -46,7 +46,7 @@ def test_equal_seeds_give_equal_weights():
 
 def test_equals_a_loop_a_pyg_user_would_write():
     """Two epochs of batches, losses and Adam steps, in float64; a step of Adam is 0.01, the tolerance 1e-5."""
-    graphs = [Coarsen()(item) for item in load_dataset("toy_votes")[:60]]
+    graphs = [Coarsen()(item) for item in load_dataset("toy_friends")[:60]]
     for item in graphs:
         item.x = item.x.double()
     torch.manual_seed(0)
@@ -111,6 +111,14 @@ def test_validation_and_test_see_no_view(monkeypatch):
     assert [rows for mode, rows in seen if not mode] == [nodes[1], nodes[1], nodes[2]]
 
 
+def test_predict_needs_no_labels_and_takes_any_float():
+    unlabelled = [Data(x=item.x.double(), edge_index=item.edge_index) for item in GRAPHS]
+    classifier = model()
+    assert torch.equal(predict(classifier, unlabelled), predict(classifier, GRAPHS))
+    with pytest.raises(InputError, match="expected a class"):
+        evaluate(classifier, unlabelled)
+
+
 @pytest.mark.parametrize(("count", "sizes"), [(40, [16, 16, 8]), (33, [16, 17]), (1, [1]), (16, [16])])
 def test_a_left_over_graph_joins_the_batch_before(count, sizes):
     batches = list(_batches(torch.arange(count), 16))
@@ -139,6 +147,8 @@ def test_bad_input_is_refused():
         fit(model(), one_class, one_class)
     with pytest.raises(InputError, match="every class 0 to 1"):
         fit(model(), [graph(3, [], width=1, y=label) for label in (0, 1, 2)], one_class)
+    with pytest.raises(InputError, match="validation graphs of the classes 0 to 1; got 2"):
+        fit(model(), GRAPHS, [graph(3, [], width=1, y=2)])
     with pytest.raises(InputError, match="epochs=0"):
         fit(model(), GRAPHS[:40], GRAPHS[40:], epochs=0)
     with pytest.raises(InputError, match="empty"):

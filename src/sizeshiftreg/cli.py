@@ -21,7 +21,7 @@ from rich.table import Table
 from sizeshiftreg.datasets import TU_DATASETS, is_here, load_dataset
 from sizeshiftreg.errors import InputError
 from sizeshiftreg.experiment import Experiment, Row
-from sizeshiftreg.recipes import find_cell
+from sizeshiftreg.recipes import Published, find_cell
 from sizeshiftreg.report import cells, compare_rows, markdown, verdict
 from sizeshiftreg.reproduce import WorkerDiedError, missing, run_missing
 from sizeshiftreg.results import ResultStore
@@ -161,7 +161,7 @@ def compare(
     if no_train and (absent := missing(pairs, store)):
         raise InputError(f"{len(absent)} of {len(pairs)} runs are not in {results}: run the command without --no-train")
     _run_all(pairs, store, jobs=jobs, root=root, mirror=mirror, device=device)
-    published = [find_cell(dataset, model, method).published for method in ("plain", "size_shift")]
+    published = [_published(experiments[0]) for experiments in (plain, regularised)]
     comparison = compare_rows(
         [row for experiment in plain if (row := store.get(experiment))],
         [row for experiment in regularised if (row := store.get(experiment))],
@@ -172,6 +172,12 @@ def compare(
         return
     _print_table(cells(comparison), title=comparison.title)
     _out.print(verdict(comparison), highlight=False, soft_wrap=True)
+
+
+def _published(experiment: Experiment) -> Published | None:
+    """Return the published figure of an experiment, if its settings are those it was published for."""
+    cell = find_cell(experiment.dataset, experiment.model, experiment.method)
+    return cell.published if replace(experiment, seed=0, split_seed=0) == cell.experiment else None
 
 
 def _print_table(lines: list[list[str]], *, title: str | None = None) -> None:

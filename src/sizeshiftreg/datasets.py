@@ -6,6 +6,7 @@ import pickle
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass
@@ -116,8 +117,12 @@ def load_dataset(name: str | Path, *, root: str | Path = "data", mirror: str | N
     )
 
 
-def check_graphs(graphs: Sequence[Data]) -> None:
-    """Raise unless every graph can be trained on: nodes, finite features of one width, edges inside, a class.
+def check_graphs(graphs: Sequence[Data], *, labels: bool = True) -> None:
+    """Raise unless every graph can be used: nodes, finite features of one width, edges inside, and a class.
+
+    Args:
+        graphs: The graphs.
+        labels: Whether every graph must have a class, as for training.
 
     Raises:
         InputError: Names the first graph that cannot, and why.
@@ -126,7 +131,7 @@ def check_graphs(graphs: Sequence[Data]) -> None:
         raise InputError("the data set is empty: expected graphs, got none")
     width = None
     for number, graph in enumerate(graphs):
-        fault = _fault(graph)
+        fault = _fault(graph, labels=labels)
         if fault is None and width is not None and graph.x.size(1) != width:
             fault = f"expected node features of width {width}, as in graph 0; got {graph.x.size(1)}"
         if fault is not None:
@@ -154,7 +159,7 @@ def is_here(name: str, root: str | Path = "data") -> bool:
     return name in SYNTHETIC or (Path(root) / name / "processed").is_dir()
 
 
-def _fault(graph: Data) -> str | None:  # noqa: PLR0911 (one line per fault reads best)
+def _fault(graph: Data, *, labels: bool) -> str | None:  # noqa: PLR0911 (one line per fault reads best)
     """Return what makes a graph unusable, or None."""
     x, edges, y = graph.x, graph.edge_index, graph.y
     if x is None:
@@ -172,6 +177,8 @@ def _fault(graph: Data) -> str | None:  # noqa: PLR0911 (one line per fault read
     if edges.numel() and not (int(edges.min()) >= 0 and int(edges.max()) < x.size(0)):
         got = f"ends from {int(edges.min())} to {int(edges.max())}"
         return f"expected edges between the nodes 0 to {x.size(0) - 1}; got {got}"
+    if not labels:
+        return None
     if y is None:
         return "expected a class `y`; it has none"
     if y.numel() != 1 or y.is_floating_point() or int(y) < 0:
@@ -196,14 +203,17 @@ def _load_folder(folder: Path) -> InMemoryDataset:
                 content = torch.load(file, weights_only=True)  # a file of graphs must not be able to run code
         except Exception as error:  # whatever a foreign file makes the loader raise
             raise InputError(
-                f"{file}: expected PyG Data written by torch.save; {f'{type(error).__name__}: {error}'.splitlines()[0]}"
+                f"{file}: expected PyG Data, or a list of them, written by torch.save; it cannot be read without "
+                f"running code from it ({type(error).__name__})"
             ) from error
         items = content if isinstance(content, list) else [content]
         if not all(isinstance(item, Data) for item in items):
             raise InputError(f"{file}: expected a PyG Data or a list of them; got {type(content).__name__}")
         graphs += items
     check_graphs(graphs)
-    return _in_memory([Data(x=graph.x, edge_index=graph.edge_index, y=graph.y.view(1)) for graph in graphs])
+    return _in_memory(
+        [Data(x=graph.x.float(), edge_index=graph.edge_index, y=graph.y.view(1).long()) for graph in graphs]
+    )
 
 
 def _load_collection(name: str, root: Path, mirror: str) -> InMemoryDataset:
@@ -260,7 +270,7 @@ def _unpack(name: str, archive: Path, raw: Path, address: str) -> None:
             for file in needed:
                 with content.open(members[file]) as source, (raw / file).open("wb") as target:
                     shutil.copyfileobj(source, target)
-    except (zipfile.BadZipFile, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise InputError(f"{address} is not the data set {name}: it is not a whole zip file ({error})") from error
 
 

@@ -54,6 +54,8 @@ def cmd(
     """
     if moments < 1:
         raise InputError(f"cmd: expected at least one moment; got moments={moments}")
+    if x.dtype in (torch.float16, torch.bfloat16):  # under mixed precision: fifth powers and counts need more digits
+        x, y = x.float(), y.float()
     length = 1.0
     if bound is not None:
         choice("bound", bound, _INTERVAL_LENGTH)
@@ -62,16 +64,16 @@ def cmd(
         x, y = activation(x), activation(y)
     difference = _moments(x, x_batch, num_graphs, moments) - _moments(y, y_batch, num_graphs, moments)
     # The norm's gradient at zero is zero (not nan), so two equal sets do no harm.
-    norms = torch.linalg.vector_norm(difference.view(num_graphs, moments, -1), dim=-1)
-    factors = [length**-k for k in range(1, moments + 1)]
-    total: Tensor = norms.sum(-1) if bound is None else norms @ norms.new_tensor(factors)
+    norms = torch.linalg.vector_norm(difference.view(num_graphs, moments, -1), dim=-1)  # [num_graphs, moments]
+    order = torch.arange(1, moments + 1, dtype=norms.dtype, device=norms.device)
+    total: Tensor = (norms * length**-order).sum(-1)
     return total
 
 
 def _moments(x: Tensor, batch: Tensor, num_graphs: int, moments: int) -> Tensor:
     """Return the mean and the central moments of every graph side by side, [num_graphs, moments * dim]."""
-    count = torch.zeros(num_graphs, dtype=x.dtype, device=x.device)
-    count = count.index_add(0, batch, torch.ones_like(batch, dtype=x.dtype)).clamp(min=1).unsqueeze(-1)
+    count = batch.new_zeros(num_graphs).index_add(0, batch, torch.ones_like(batch))
+    count = count.clamp(min=1).to(x.dtype).unsqueeze(-1)
 
     def mean(values: Tensor) -> Tensor:
         return values.new_zeros(num_graphs, values.size(1)).index_add(0, batch, values) / count

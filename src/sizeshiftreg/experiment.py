@@ -40,7 +40,7 @@ Row = dict[str, Any]
 class Experiment:
     """Everything that decides the outcome of one training, as plain values.
 
-    Two experiments with equal fields have the same id and, on the same machine, the same result. The fields from
+    Two experiments with equal fields have the same id and, on the CPU of one machine, the same result. The fields from
     `coarsener` on matter for the method `size_shift` alone.
 
     Attributes:
@@ -116,9 +116,14 @@ class Experiment:
         _check_number("batch_size", self.batch_size, "an integer of at least 2", lambda v: v >= 2, int)
         _check_number("lr", self.lr, "a finite number above 0", lambda v: v > 0)
         _check_number("weight", self.weight, "a finite number of at least 0", lambda v: v >= 0)
+        for name in ("train_below", "test_above"):
+            _check_number(name, getattr(self, name), "a quantile between 0 and 1", lambda v: 0 < v < 1)
         _check_number("dropout", self.dropout, "a share from 0 up to 1", lambda v: 0 <= v < 1)
         check_ratios(self.ratios)
-        object.__setattr__(self, "ratios", tuple(self.ratios))  # a list, as JSON and TOML have it, is not hashable
+        # One form for equal values, whoever wrote them (1 or 1.0, a list or a tuple): the id is made of them.
+        object.__setattr__(self, "ratios", tuple(float(ratio) for ratio in self.ratios))
+        for name in ("lr", "weight", "dropout", "train_below", "test_above"):
+            object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
     def id(self) -> str:
@@ -147,8 +152,9 @@ def run(experiment: Experiment, *, root: str | Path = "data", mirror: str | None
         >>> row["status"], -1 <= row["test_mcc"] <= 1
         ('ok', True)
     """
-    with _one_thread(), torch.random.fork_rng(devices=[]):
-        graphs, data_hash = _graphs(experiment.dataset, str(root), mirror)
+    forked = [torch.device(device)] if torch.device(device).type == "cuda" else []
+    with _one_thread(), torch.random.fork_rng(devices=forked):
+        graphs, data_hash = load_graphs(experiment.dataset, root, mirror)
         num_classes = check_classes(graphs)
         split = size_split(
             graphs,
@@ -158,7 +164,7 @@ def run(experiment: Experiment, *, root: str | Path = "data", mirror: str | None
         )
         row: Row = {"id": experiment.id, **asdict(experiment), "ratios": list(experiment.ratios)}
         row |= {"data_hash": data_hash, "split_hash": _split_hash(split), "device": device, **_versions()}
-        train, regularizer = _training_graphs(experiment, graphs, split, str(root), mirror)
+        train, regularizer = _training_graphs(experiment, graphs, split, (str(root), mirror, data_hash))
         stores = {"train": GraphStore.from_graphs(train, device=device)}
         for name, index in {"val": split.val, "test": split.test}.items():
             stores[name] = GraphStore.from_graphs([graphs[i] for i in index.tolist()], device=device)
@@ -210,14 +216,13 @@ def make_encoder(experiment: Experiment, train: GraphStore) -> Stack:
 
 
 def _training_graphs(
-    experiment: Experiment, graphs: list[Data], split: Split, root: str, mirror: str | None
+    experiment: Experiment, graphs: list[Data], split: Split, source: tuple[str, str | None, str]
 ) -> tuple[list[Data], Regularizer]:
     if experiment.method == "plain":
         return [graphs[i] for i in split.train.tolist()], NoRegularizer()
     pool = _coarse_pool(
         experiment.dataset,
-        root,
-        mirror,
+        *source,
         tuple(split.pool.tolist()),
         experiment.coarsener,
         experiment.ratios,
@@ -234,11 +239,24 @@ def _training_graphs(
     return [pool[i] for i in split.train.tolist()], regularizer
 
 
+def load_graphs(name: str, root: str | Path, mirror: str | None) -> tuple[list[Data], str]:
+    """Load and check a data set; return its graphs and a hash of their content."""
+    return _graphs(name, str(root), mirror, _fingerprint(name))
+
+
+def _fingerprint(name: str) -> tuple[tuple[str, int, int], ...]:
+    """Tell the state of a folder of one's own, which may change while this process runs."""
+    files = sorted(Path(name).glob("*.pt")) if Path(name).is_dir() else []
+    return tuple((file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+
+
 # A worker runs many experiments on the same data: the last data set and its coarse graphs are kept.
 @lru_cache(maxsize=1)
-def _graphs(name: str, root: str, mirror: str | None) -> tuple[list[Data], str]:
+def _graphs(name: str, root: str, mirror: str | None, fingerprint: object) -> tuple[list[Data], str]:
+    del fingerprint  # part of the key alone
     graphs = list(load_dataset(name, root=root, mirror=mirror))
     check_graphs(graphs)
+    check_classes(graphs)
     digest = hashlib.sha256()
     for graph in graphs:
         for part in (graph.x, graph.edge_index, graph.y):
@@ -251,13 +269,15 @@ def _coarse_pool(
     name: str,
     root: str,
     mirror: str | None,
+    data_hash: str,
     pool: tuple[int, ...],
     method: str,
     ratios: tuple[float, ...],
     seed: int,
 ) -> dict[int, Data]:
     """Coarsen the small graphs, by their index; the validation seed does not matter, so all splits share them."""
-    graphs, _ = _graphs(name, root, mirror)
+    del data_hash  # part of the key alone
+    graphs, _ = load_graphs(name, root, mirror)
     coarsen = Coarsen(method, ratios=ratios, seed=seed)
     return {i: coarsen(graphs[i]) for i in pool}
 

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
-from sizeshiftreg.coarsening.contract import REDUCTIONS, Reduce, contract
+from sizeshiftreg.coarsening.contract import REDUCTIONS, Reduce, contract, graph_of_node
 from sizeshiftreg.discrepancies import DISCREPANCIES, Discrepancy
 from sizeshiftreg.errors import InputError, choice
 
@@ -109,7 +109,8 @@ class SizeShift:
         if partitions is None:
             raise InputError(
                 "SizeShift: expected `partitions` in the batch, which Coarsen writes; there are none. Load the data "
-                "set with pre_transform=Coarsen(ratios=(0.8, 0.9)), or call Coarsen() on every training graph"
+                "set with pre_transform=Coarsen(ratios=(0.8, 0.9)), or call Coarsen() on every training graph. PyG "
+                "keeps the old form of a data set that it stored without them: use another folder or force_reload=True"
             )
         return [contract(batch, labels, reduce=self.reduce) for labels in partitions.unbind(dim=1)]
 
@@ -139,7 +140,12 @@ class SizeShift:
                 f"SizeShift: expected one embedding per node, {batch.x.size(0)} rows; got {embeddings.size(0)}. The "
                 "encoder must return node embeddings, before the readout"
             )
-        graph_of, num_graphs = batch.batch, batch.num_graphs
+        graph_of, num_graphs = graph_of_node(batch)
+        if not views or any(view.num_graphs != num_graphs for view in views):
+            raise InputError(
+                f"SizeShift: expected one or more views of the same {num_graphs} graphs as the batch; got views of "
+                f"{[view.num_graphs for view in views]} graphs"
+            )
         penalty = embeddings.new_zeros(())
         with self._statistics(encoder):
             for view in views:
@@ -164,14 +170,15 @@ def _zero(batch: Batch) -> Tensor:
 @contextmanager
 def _frozen_statistics(encoder: Encoder) -> Iterator[None]:
     """Let batch normalisation normalise as in training, but not move its running statistics."""
-    if not isinstance(encoder, nn.Module):
+    modules = getattr(encoder, "modules", None)
+    if modules is None:
         raise InputError(
-            'SizeShift: batch_norm="original" needs an encoder that is a torch.nn.Module, to find its batch '
-            f"normalisation; got {type(encoder).__name__}"
+            'SizeShift: batch_norm="original" needs an encoder with modules(), such as a torch.nn.Module, to find its '
+            f"batch normalisation; got {type(encoder).__name__}"
         )
     norms = [
         module
-        for module in encoder.modules()
+        for module in modules()
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.track_running_stats and module.training
     ]
     for norm in norms:

@@ -93,6 +93,8 @@ def compare_rows(
                     f"the rows {plain['id']} and {regularised['id']} are no pair: their {part} differ, so the data "
                     "changed between the runs. Move both away and run them again"
                 )
+    if len({plain["data_hash"] for plain, _ in pairs}) > 1:
+        raise InputError("the rows were made from different states of the data. Move the old ones away")
     lines = []
     for name, score in _SCORES.items():
         scores = [plain[score] for plain, _ in pairs], [regularised[score] for _, regularised in pairs]
@@ -124,7 +126,7 @@ def cells(comparison: Comparison) -> list[list[str]]:
     if comparison.published is not None:
         plain, regularised = comparison.published
         texts = [f"{figure.mean:.2f} ± {figure.spread:.2f}" for figure in (plain, regularised)]
-        name = f"published (test, {plain.runs} runs)"
+        name = f"published, {plain.runs} runs ({plain.metric})"
         table.append([name, *texts, f"{regularised.mean - plain.mean:+.2f}"])
     return table
 

@@ -12,9 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict
 from pathlib import Path
 
-from sizeshiftreg.datasets import check_classes, check_graphs, load_dataset
 from sizeshiftreg.errors import InputError
-from sizeshiftreg.experiment import Experiment, Row, run
+from sizeshiftreg.experiment import Experiment, Row, load_graphs, run
 from sizeshiftreg.results import ResultStore
 from sizeshiftreg.splits import size_split
 
@@ -51,10 +50,13 @@ def run_missing(
     """
     if jobs < 1:
         raise InputError(f"jobs: expected at least 1; got {jobs}")
+    experiments = list(dict.fromkeys(experiments))
     todo = missing(experiments, store)
-    _check_data(todo, root, mirror)
+    _check_data(experiments, todo, store, root, mirror)
     if not todo:
         return
+    store.check_writable()
+    others = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(
         min(jobs, len(todo)), mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
     )
@@ -82,18 +84,30 @@ def run_missing(
         ) from error
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
-        for process in multiprocessing.active_children():
+        for process in set(multiprocessing.active_children()) - others:
             process.terminate()
 
 
-def _check_data(experiments: list[Experiment], root: str | Path, mirror: str | None) -> None:
-    """Load and split every data set once before any worker starts: it downloads, and says at once what is wrong."""
-    firsts = {(each.dataset, each.train_below, each.test_above): each for each in reversed(experiments)}
-    for first in firsts.values():
-        graphs = list(load_dataset(first.dataset, root=root, mirror=mirror))
-        check_graphs(graphs)
-        check_classes(graphs)
-        size_split(graphs, train_below=first.train_below, test_above=first.test_above, seed=first.split_seed)
+def _check_data(
+    experiments: list[Experiment], todo: list[Experiment], store: ResultStore, root: str | Path, mirror: str | None
+) -> None:
+    """Load and split every data set before any worker starts: it downloads, and says at once what is wrong.
+
+    Rows that are there already must be of the same data; those of a folder of one's own are always looked at.
+    """
+    needed = {each.dataset for each in todo} | {each.dataset for each in experiments if Path(each.dataset).is_dir()}
+    for name in sorted(needed):
+        graphs, data_hash = load_graphs(name, root, mirror)
+        for each in experiments:
+            row = store.get(each) if each.dataset == name else None
+            if row is not None and row["data_hash"] != data_hash:
+                raise InputError(
+                    f"the row {row['id']} in {store.folder} was made from another state of {name} (data hash "
+                    f"{row['data_hash']}, now {data_hash}). Name another results folder (--results), or move the old "
+                    "rows away"
+                )
+        for first in {(each.train_below, each.test_above): each for each in todo if each.dataset == name}.values():
+            size_split(graphs, train_below=first.train_below, test_above=first.test_above, seed=first.split_seed)
 
 
 def _attempt(experiment: Experiment, store: ResultStore, root: str, mirror: str | None, device: str) -> Row | None:

@@ -30,12 +30,19 @@ class ResultStore:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+
+    def check_writable(self) -> None:
+        """Make the folder and try it, so that a mistake shows before anything is computed.
+
+        Raises:
+            InputError: It cannot be written to.
+        """
         try:
             for part in (self.folder, self.folder / "failed", self.folder / ".locks"):
                 part.mkdir(parents=True, exist_ok=True)
-            probe = self.folder / f".probe-{os.getpid()}"
-            probe.write_text("")
-            probe.unlink()
+                probe = part / f".probe-{os.getpid()}"
+                probe.write_text("")
+                probe.unlink()
         except OSError as error:
             raise InputError(
                 f"cannot write to the results folder {self.folder}: {error}. Name another one (--results)"
@@ -57,6 +64,7 @@ class ResultStore:
 
     def put(self, row: Row) -> None:
         """Store a row: a finished run for good, a failed one as a note."""
+        self.check_writable()
         name = f"{row['id']}.json"
         failed = self.folder / "failed" / name
         if row["status"] != "ok":
@@ -72,6 +80,7 @@ class ResultStore:
 
     def claim(self, experiment: Experiment) -> FileLock | None:
         """Return a lock on a run, taken, or None when another process has it. Release it after `put`."""
+        self.check_writable()
         lock = FileLock(self.folder / ".locks" / experiment.id)
         try:
             lock.acquire(timeout=0)
@@ -85,7 +94,7 @@ class ResultStore:
     def _read(self, file: Path) -> Row | None:
         try:
             row: Any = json.loads(file.read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except ValueError as error:
             raise InputError(f"{file} is damaged ({error}); move it away and the run is made again") from error

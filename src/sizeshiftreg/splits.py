@@ -94,7 +94,8 @@ def size_split(
     if len(dataset) == 0:
         raise InputError("the data set is empty: expected graphs of different sizes, got none")
 
-    sizes = np.array([graph.num_nodes for graph in dataset])
+    graphs = list(dataset)  # one pass: a data set with a transform computes it at every look
+    sizes = np.array([graph.num_nodes for graph in graphs])
     small, large = np.quantile(sizes, train_below), np.quantile(sizes, test_above)
     pool, test = np.flatnonzero(sizes <= small), np.flatnonzero(sizes >= large)
     if small >= large:
@@ -115,7 +116,7 @@ def size_split(
         val=torch.from_numpy(np.sort(order[:num_val])),
         test=torch.from_numpy(test),
         sizes=torch.from_numpy(sizes),
-        classes=_classes(dataset),
+        classes=_classes(graphs),
     )
 
 

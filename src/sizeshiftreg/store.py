@@ -39,11 +39,31 @@ class GraphStore:
         self._local_edges = batch.edge_index - self._nodes.start[graph_of_edge]
 
     @classmethod
-    def from_graphs(cls, graphs: Sequence[Data], *, device: torch.device | str = "cpu") -> Self:
-        """Check the graphs and lay them out on a device."""
-        check_graphs(graphs)
-        keep = ["x", "edge_index", "y", "partitions"]
-        lean = [Data(**{key: graph[key] for key in keep if graph.get(key) is not None}) for graph in graphs]
+    def from_graphs(
+        cls,
+        graphs: Sequence[Data],
+        *,
+        labels: bool = True,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype | None = None,
+    ) -> Self:
+        """Check the graphs and lay them out on a device.
+
+        Args:
+            graphs: The graphs.
+            labels: Whether to require and keep the classes.
+            device: Where the tensors are put.
+            dtype: Type of the features; None keeps it.
+        """
+        check_graphs(graphs, labels=labels)
+        lean = []
+        for graph in graphs:
+            item = Data(x=graph.x.to(dtype or graph.x.dtype), edge_index=graph.edge_index)
+            if labels:
+                item.y = graph.y.view(1).long()
+            if "partitions" in graph:
+                item.partitions = graph.partitions
+            lean.append(item)
         return cls(Batch.from_data_list(lean).to(device))
 
     def __len__(self) -> int:

@@ -13,25 +13,31 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 
 
-def toy_votes(seed: int = 0) -> list[Data]:
-    """Networks that grow by preferential attachment, whose members vote for 0 or 1; the class tells the majority.
+def toy_friends(seed: int = 0) -> list[Data]:
+    """Circles of people with one of two opinions: do close friends agree?
 
-    A newcomer befriends two members, popular ones more often, and votes for 1 with probability 0.4 (class 0) or 0.6
-    (class 1). Friendships say nothing of the class; but the larger the network, the larger its hubs, and no training
-    graph has a member with so many friends.
+    A newcomer finds one close friend among the last six to come and adopts that friend's opinion with probability 0.3
+    (class 0) or 0.8 (class 1); otherwise a coin decides. Any two people are also acquainted with probability 1/30,
+    which says nothing, but a large circle has many more acquaintances per person than a small one.
 
     Example:
-        >>> toy_votes()[0]
-        Data(x=[28, 2], edge_index=[2, 106], y=[1])
+        >>> toy_friends()[0]
+        Data(x=[28, 2], edge_index=[2, 74], y=[1])
     """
     rng = np.random.default_rng(seed)
     graphs = []
-    for size in _sizes(rng, 1500):
+    for size in _sizes(rng, 600):
         label = int(rng.integers(2))
-        targets = _attachment(rng, size)
-        votes = torch.from_numpy(rng.random(size) < (0.4, 0.6)[label]).long()
-        source = np.repeat(np.arange(size), 2)
-        graphs.append(_graph(source[1:], targets.ravel()[1:], F.one_hot(votes, 2).float(), label))
+        newcomers = np.arange(1, size)
+        friends = newcomers - 1 - rng.integers(np.minimum(newcomers, 6))
+        opinion = rng.integers(2, size=size)
+        adopts = rng.random(size) < (0.3, 0.8)[label]
+        for newcomer, friend in zip(newcomers, friends, strict=True):
+            if adopts[newcomer]:
+                opinion[newcomer] = opinion[friend]
+        one, other = np.nonzero(np.triu(rng.random((size, size)) < 1 / 30, k=1))
+        source, target = np.concatenate([newcomers, one]), np.concatenate([friends, other])
+        graphs.append(_graph(source, target, F.one_hot(torch.from_numpy(opinion), 2).float(), label))
     return graphs
 
 
@@ -54,27 +60,13 @@ def toy_density(seed: int = 0) -> list[Data]:
     return graphs
 
 
-SYNTHETIC: dict[str, Callable[[], list[Data]]] = {"toy_votes": toy_votes, "toy_density": toy_density}
+SYNTHETIC: dict[str, Callable[[], list[Data]]] = {"toy_friends": toy_friends, "toy_density": toy_density}
 
 
 def _sizes(rng: np.random.Generator, num_graphs: int) -> list[int]:
     small, middle, large = num_graphs // 2, 2 * num_graphs // 5, num_graphs // 10
     sizes = [rng.integers(15, 31, small), rng.integers(40, 61, middle), rng.integers(120, 181, large)]
     return [int(size) for size in np.concatenate(sizes)]
-
-
-def _attachment(rng: np.random.Generator, size: int) -> np.ndarray:
-    """Return the two friends that every node chose when it came, [size, 2]; node 0 has none (itself).
-
-    The end of a random earlier edge is a node with probability proportional to its degree.
-    """
-    targets = np.zeros((size, 2), dtype=np.int64)
-    ends = [0]
-    pick = rng.random((size, 2))
-    for node in range(1, size):
-        targets[node] = [ends[int(p * len(ends))] for p in pick[node]]
-        ends += [node, node, *targets[node].tolist()]
-    return targets
 
 
 def _graph(source: np.ndarray, target: np.ndarray, x: torch.Tensor, label: int) -> Data:

@@ -78,10 +78,11 @@ def fit(
     if epochs < 1 or batch_size < 2:
         raise InputError(f"fit: expected epochs >= 1 and batch_size >= 2; got epochs={epochs}, batch_size={batch_size}")
     parameter = next(model.parameters())
-    device = parameter.device
-    train_store, val_store = _store(train, device), _store(val, device)
-    class_weight = _class_weight(train_store.all.y, model.num_classes).to(parameter) if balance_classes else None
-    regularizer = regularizer or NoRegularizer()
+    train_store, val_store = _store(train, parameter), _store(val, parameter)
+    _check_classes(train_store.all.y, val_store.all.y, model.num_classes)
+    class_weight = _class_weight(train_store.all.y).to(parameter) if balance_classes else None
+    if regularizer is None:
+        regularizer = NoRegularizer()
     view_stores = [GraphStore(view) for view in regularizer.views(train_store.all)]
     optimizer = torch.optim.Adam(model.parameters(), lr=lr, fused=True)
     generator = torch.Generator().manual_seed(seed)
@@ -89,7 +90,7 @@ def fit(
 
     for epoch in range(1, epochs + 1):
         model.train()
-        total_loss = torch.zeros((), device=device)
+        total_loss = torch.zeros((), device=parameter.device)
         for index in _batches(torch.randperm(len(train_store), generator=generator), batch_size):
             batch, views = train_store[index], [store[index] for store in view_stores]
             optimizer.zero_grad()
@@ -113,8 +114,11 @@ def fit(
 
 @torch.no_grad()
 def predict(model: GraphClassifier, graphs: Graphs, *, batch_size: int = 512) -> Tensor:
-    """Return the logits of every graph, [num_graphs, num_classes]; `.argmax(-1)` is the class."""
-    store = _store(graphs, next(model.parameters()).device)
+    """Return the logits of every graph, [num_graphs, num_classes]; `.argmax(-1)` is the class.
+
+    The graphs need no labels.
+    """
+    store = _store(graphs, next(model.parameters()), labels=False)
     was_training = model.training
     model.eval()
     if len(store) <= batch_size:
@@ -127,13 +131,15 @@ def predict(model: GraphClassifier, graphs: Graphs, *, batch_size: int = 512) ->
 
 def evaluate(model: GraphClassifier, graphs: Graphs) -> float:
     """Return the Matthews correlation of a model's predictions on labelled graphs."""
-    store = _store(graphs, next(model.parameters()).device)
+    store = _store(graphs, next(model.parameters()))
     logits = predict(model, store)
     return mcc(confusion(logits.argmax(-1), store.all.y, logits.size(-1)).cpu())
 
 
-def _store(graphs: Graphs, device: torch.device) -> GraphStore:
-    return graphs if isinstance(graphs, GraphStore) else GraphStore.from_graphs(graphs, device=device)
+def _store(graphs: Graphs, like: Tensor, *, labels: bool = True) -> GraphStore:
+    if isinstance(graphs, GraphStore):
+        return graphs
+    return GraphStore.from_graphs(graphs, labels=labels, device=like.device, dtype=like.dtype)
 
 
 def _batches(order: Tensor, batch_size: int) -> Iterator[Tensor]:
@@ -144,11 +150,17 @@ def _batches(order: Tensor, batch_size: int) -> Iterator[Tensor]:
     return iter(batches)
 
 
-def _class_weight(y: Tensor, num_classes: int) -> Tensor:
-    counts = torch.bincount(y, minlength=num_classes)
+def _check_classes(train: Tensor, val: Tensor, num_classes: int) -> None:
+    counts = torch.bincount(train, minlength=num_classes)
     if counts.numel() > num_classes or not bool((counts > 0).all()):
         raise InputError(
             f"fit: expected training graphs of every class 0 to {num_classes - 1}; got {counts.tolist()} graphs per "
             "class. Split differently, or renumber the classes"
         )
+    if int(val.max()) >= num_classes:
+        raise InputError(f"fit: expected validation graphs of the classes 0 to {num_classes - 1}; got {int(val.max())}")
+
+
+def _class_weight(y: Tensor) -> Tensor:
+    counts = torch.bincount(y)
     return counts.sum() / counts

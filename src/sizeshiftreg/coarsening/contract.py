@@ -25,10 +25,12 @@ def contract(batch: Data, partition: Tensor, *, reduce: Reduce = "mean", edge_we
         batch: A batch of graphs, or one graph, with `x` [num_nodes, num_features].
         partition: The label of every node within its own graph, [num_nodes].
         reduce: How the features of a cluster become those of its coarse node.
-        edge_weight: Also return `edge_weight` [num_coarse_edges], the number of merged edges: QᵀAQ.
+        edge_weight: Also return `edge_weight` [num_coarse_edges]: the sum of the merged edges' weights, or their number
+            where they have none (QᵀAQ).
 
     Returns:
-        The coarse graphs, with the number and order of graphs unchanged and a sorted batch vector.
+        The coarse graphs, with the number and order of graphs unchanged and a sorted batch vector. It cannot be taken
+        apart again with `to_data_list`.
 
     Example:
         >>> from torch_geometric.data import Data
@@ -49,7 +51,8 @@ def contract(batch: Data, partition: Tensor, *, reduce: Reduce = "mean", edge_we
         )
     if partition.numel() and partition.min() < 0:
         raise InputError(f"contract: expected labels from 0 on; got {int(partition.min())}")
-    graph_of, num_graphs = _graph_of_node(batch)
+    partition = partition.long()
+    graph_of, num_graphs = graph_of_node(batch)
 
     # One key per (graph, label); `unique` sorts, so coarse nodes are grouped by graph and ordered by label.
     span = partition.max() + 1 if partition.numel() else 1
@@ -60,8 +63,8 @@ def contract(batch: Data, partition: Tensor, *, reduce: Reduce = "mean", edge_we
     edge_index = cluster[batch.edge_index]
     coarse = Batch(x=coarse_x, batch=coarse_graph_of)
     if edge_weight:
-        ones = x.new_ones(edge_index.size(1))
-        _, coarse.edge_weight = coalesce(edge_index, ones, num_nodes=keys.size(0), reduce="sum")
+        weights = batch.get("edge_weight", x.new_ones(edge_index.size(1)))
+        _, coarse.edge_weight = coalesce(edge_index, weights, num_nodes=keys.size(0), reduce="sum")
     if batch.edge_attr is not None:
         coarse.edge_index, coarse.edge_attr = coalesce(
             edge_index, batch.edge_attr, num_nodes=keys.size(0), reduce="mean"
@@ -75,9 +78,11 @@ def contract(batch: Data, partition: Tensor, *, reduce: Reduce = "mean", edge_we
     return coarse
 
 
-def _graph_of_node(batch: Data) -> tuple[Tensor, int]:
+def graph_of_node(batch: Data) -> tuple[Tensor, int]:
     """Return the batch vector and the number of graphs; a single graph is a batch of one."""
     graph_of = getattr(batch, "batch", None)
     if graph_of is None:
         return torch.zeros(batch.x.size(0), dtype=torch.long, device=batch.x.device), 1
-    return graph_of, batch.num_graphs
+    if isinstance(batch, Batch):
+        return graph_of, batch.num_graphs
+    return graph_of, int(graph_of.max()) + 1

@@ -20,6 +20,8 @@ Labels = NDArray[np.int64]
 
 # Costs that differ by less are ties and go to the first pair, so that rounding does not choose.
 _TIE = 1e-10
+# How many numbers the coarse matrices that are decomposed in one call may hold.
+_STACK = 2**24
 
 
 def sgc(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: torch.Generator) -> Tensor:
@@ -53,8 +55,10 @@ def sgc(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: tor
         eigenvalues, vectors = np.linalg.eigh(_normalised_laplacian(adjacency[None])[0])
         ks = _admissible(eigenvalues, num_clusters)
         candidates = np.unique(_cluster_all(vectors, ks, num_clusters), axis=0)
-        distances = _distances(adjacency, eigenvalues, candidates, num_clusters, ks)
-    return torch.from_numpy(candidates[distances.argmin()])
+        at_once = max(1, _STACK // num_clusters**2)
+        stacks = [candidates[i : i + at_once] for i in range(0, len(candidates), at_once)]
+        distances = [_distances(adjacency, eigenvalues, stack, num_clusters, ks) for stack in stacks]
+    return torch.from_numpy(candidates[np.concatenate(distances).argmin()])
 
 
 def spectral_distance(edge_index: Tensor, partition: Tensor) -> float:

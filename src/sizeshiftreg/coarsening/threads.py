@@ -1,5 +1,6 @@
 """One BLAS thread: on matrices as small as molecules the default thread pools cost more than they give."""
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -9,7 +10,10 @@ from threadpoolctl import ThreadpoolController
 
 @cache
 def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # looks through the loaded libraries once; that takes milliseconds
+    # It looks once through the libraries that are loaded. Compiled code calls scipy's BLAS, which is not numpy's and is
+    # loaded only when first used: import it before looking.
+    importlib.import_module("scipy.linalg.cython_blas")
+    return ThreadpoolController()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Coarsen: a PyG transform that writes one partition per ratio into a graph."""
 
+import hashlib
 import math
 from collections.abc import Sequence
 
@@ -59,7 +60,7 @@ class Coarsen(BaseTransform):  # type: ignore[misc]
         # 0.29 * 100 is 28.999...: a hair is added so that the floor is that of the decimal the user wrote.
         num_clusters = max(1, math.floor(ratio * num_nodes + 1e-9))
         partitioner = PARTITIONERS[self.method] if isinstance(self.method, str) else self.method
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator().manual_seed(self._graph_seed(edge_index, num_nodes, num_clusters))
         labels = partitioner(edge_index.cpu(), num_nodes, num_clusters, generator=generator)
         if labels.shape != (num_nodes,) or labels.unique().tolist() != list(range(num_clusters)):
             raise InputError(
@@ -67,6 +68,12 @@ class Coarsen(BaseTransform):  # type: ignore[misc]
                 f"empty; got shape {list(labels.shape)} with the labels {labels.unique().tolist()[:10]}"
             )
         return labels.long()
+
+    def _graph_seed(self, edge_index: Tensor, num_nodes: int, num_clusters: int) -> int:
+        """Return a seed that depends on the graph's content, so that different graphs draw differently."""
+        digest = hashlib.blake2b(f"{self.seed} {num_nodes} {num_clusters}".encode(), digest_size=7)
+        digest.update(edge_index.cpu().contiguous().numpy().tobytes())
+        return int.from_bytes(digest.digest(), "little")
 
     @property
     def _method_name(self) -> str:

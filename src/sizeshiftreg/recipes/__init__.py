@@ -10,11 +10,12 @@ from sizeshiftreg.experiment import Experiment
 
 @dataclass(frozen=True)
 class Published:
-    """A published figure: mean and standard deviation over `runs` runs."""
+    """A published figure: mean and standard deviation of a metric over `runs` runs."""
 
     mean: float
     spread: float
     runs: int
+    metric: str
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,11 @@ def load_recipe(name: str) -> tuple[Cell, ...]:
     content = tomllib.loads((files(__name__) / f"{name}.toml").read_text())
     cells = []
     for cell in content["cells"]:
-        published = Published(**cell["published"], runs=content["runs"]) if "published" in cell else None
+        published = (
+            Published(**cell["published"], runs=content["runs"], metric=content["metric"])
+            if "published" in cell
+            else None
+        )
         cells.append(Cell(Experiment(**content["defaults"], **cell["experiment"]), published))
     return tuple(cells)
 
