@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from torch_geometric.datasets import TUDataset
 
-from sizeshiftreg import Coarsen, size_split
+from sizeshiftreg import Coarsen, ResultStore, size_split
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -45,6 +45,15 @@ def test_tables_are_those_of_the_committed_rows(page):
     text = (ROOT / page).read_text()
     assert "<!-- table: " in text
     assert tables.renew(text) == text
+
+
+@pytest.mark.parametrize("name", ["toy_friends", "toy_density"])
+def test_a_plain_model_fails_on_the_large_graphs_of_the_made_up_data(name):
+    rows = [row for row in ResultStore(ROOT / "results").rows() if row["dataset"] == name and row["method"] == "plain"]
+    assert len(rows) == 20
+    small, large = (sum(row[score] for row in rows) / 20 for score in ("val_mcc", "test_mcc"))
+    assert small > 0.7
+    assert large < small - 0.4
 
 
 def test_links_lead_somewhere():

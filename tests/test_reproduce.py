@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -96,8 +97,12 @@ def children(pid):
     return [int(word) for word in listing.stdout.split()]
 
 
-def alive(pids):
-    return [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+def assert_gone(pids):
+    """Wait a little for the processes to end; none may outlive the command."""
+    deadline = time.monotonic() + 10
+    while left := [pid for pid in pids if os.path.exists(f"/proc/{pid}")]:
+        assert time.monotonic() < deadline, f"processes outlived the command: {left}"
+        time.sleep(0.05)
 
 
 def wait_until(condition, process):
@@ -119,10 +124,7 @@ def test_kill_9_loses_and_repeats_nothing(tmp_path, moment):
     workers = children(process.pid)
     process.kill()
     process.wait()
-    deadline = time.monotonic() + 10
-    while alive(workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not alive(workers), "workers outlived the command"
+    assert_gone(workers)
 
     finished = stamps(tmp_path)
     assert len(finished) < 8, "killed too late to test anything"
@@ -133,6 +135,33 @@ def test_kill_9_loses_and_repeats_nothing(tmp_path, moment):
     after = stamps(tmp_path)
     assert len(after) == 8
     assert {name: after[name] for name in finished} == finished, "a finished run was made again"
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_told_and_the_command_goes_on_next_time(tmp_path):
+    process = compare(tmp_path, jobs=2)
+    wait_until(lambda: len(stamps(tmp_path)) >= 1, process)
+    worker = max(children(process.pid))  # the youngest child; the oldest may be the resource tracker
+    os.kill(worker, signal.SIGKILL)
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert "a worker process was killed" in err and "Traceback" not in err
+    kept = stamps(tmp_path)
+    assert compare(tmp_path, jobs=2).wait(timeout=300) == 0
+    assert {name: stamps(tmp_path)[name] for name in kept} == kept
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_quietly_and_keeps_what_is_finished(tmp_path):
+    process = compare(tmp_path, jobs=2)
+    wait_until(lambda: len(stamps(tmp_path)) >= 1, process)
+    workers = children(process.pid)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "the same command goes on" in err and "Traceback" not in err
+    assert_gone(workers)
+    assert len(stamps(tmp_path)) >= 1
 
 
 @pytest.mark.slow

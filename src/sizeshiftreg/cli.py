@@ -38,7 +38,7 @@ _out = Console()
 _err = Console(stderr=True)
 
 _DATA = "Data and results"
-_TRAINING = "Training (default: the recipe of the data set and model, where there is one)"
+_TRAINING = "Training (default: the recipe's, where there is one)"
 _SHIFT = "The regulariser (as above)"
 Dataset = Annotated[str, typer.Argument(help="A data set (see `datasets`), or a folder with .pt files of PyG graphs.")]
 Root = Annotated[Path, typer.Option(help="Folder of downloaded data sets.", rich_help_panel=_DATA)]
@@ -50,10 +50,10 @@ Results = Annotated[Path, typer.Option(help="Folder of the rows of finished runs
 ModelName = Annotated[str, typer.Option(help="gin, gcn or pna.")]
 Device = Annotated[str, typer.Option(help="Torch device, such as cpu or cuda.", rich_help_panel=_DATA)]
 SplitSeed = Annotated[int, typer.Option(help="Seed of the draw of the validation graphs.")]
-Epochs = Annotated[int | None, typer.Option(rich_help_panel=_TRAINING)]
-BatchSize = Annotated[int | None, typer.Option(rich_help_panel=_TRAINING)]
-LearningRate = Annotated[float | None, typer.Option(rich_help_panel=_TRAINING)]
-HiddenDim = Annotated[int | None, typer.Option(rich_help_panel=_TRAINING)]
+Epochs = Annotated[int | None, typer.Option(help="The best one on validation is tested.", rich_help_panel=_TRAINING)]
+BatchSize = Annotated[int | None, typer.Option(help="Graphs in a step.", rich_help_panel=_TRAINING)]
+LearningRate = Annotated[float | None, typer.Option(help="Learning rate of Adam.", rich_help_panel=_TRAINING)]
+HiddenDim = Annotated[int | None, typer.Option(help="Width of the encoder.", rich_help_panel=_TRAINING)]
 Coarsener = Annotated[str | None, typer.Option(help="Coarsening method.", rich_help_panel=_SHIFT)]
 Ratio = Annotated[list[float] | None, typer.Option(help="Coarsening ratio; repeat for more.", rich_help_panel=_SHIFT)]
 CoarseFeatures = Annotated[str | None, typer.Option(help="mean, sum or max.", rich_help_panel=_SHIFT)]
@@ -238,10 +238,14 @@ def _run_all(
     failed = []
     with Progress(*columns, console=_err, transient=True) as progress:
         task = progress.add_task("runs", total=len(experiments), completed=done)
-        for row in run_missing(experiments, store, jobs=jobs, root=root, mirror=mirror, device=device):
-            progress.advance(task)
-            if row["status"] != "ok":
-                failed.append(row)
+        try:
+            for row in run_missing(experiments, store, jobs=jobs, root=root, mirror=mirror, device=device):
+                progress.advance(task)
+                if row["status"] != "ok":
+                    failed.append(row)
+        except KeyboardInterrupt:
+            _complain("stopped; every finished run is kept, and the same command goes on from there")
+            raise typer.Exit(130) from None
     for row in failed:
         _err.print(f"failed: {row['method']}, seed {row['seed']}: {row['error']}", highlight=False)
     if failed:
@@ -255,11 +259,15 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        _err.print(f"error: {error}", style="red", highlight=False, soft_wrap=True, markup=False)
+        _complain(f"error: {error}")
         sys.exit(2)
     except WorkerDiedError as error:
-        _err.print(f"error: {error}", style="red", highlight=False, soft_wrap=True, markup=False)
+        _complain(f"error: {error}")
         sys.exit(1)
+
+
+def _complain(message: str) -> None:
+    _err.print(message, style="red", highlight=False, soft_wrap=True, markup=False)
 
 
 if __name__ == "__main__":
