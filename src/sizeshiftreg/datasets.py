@@ -59,6 +59,8 @@ TU_DATASETS: dict[str, DatasetFacts] = {
     "deezer_ego_nets": DatasetFacts(9629, 226213, 1256606, 101, 2, 4894, 968),
 }
 _WITHOUT_NODE_LABELS = frozenset({"deezer_ego_nets"})
+# What files of graphs may hold besides tensors and plain values; all else would be code.
+_GRAPH_CLASSES = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
 
 
 class DegreeFeatures(BaseTransform):  # type: ignore[misc]
@@ -199,7 +201,7 @@ def _load_folder(folder: Path) -> InMemoryDataset:
     graphs: list[Data] = []
     for file in files:
         try:
-            with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+            with torch.serialization.safe_globals(_GRAPH_CLASSES):
                 content = torch.load(file, weights_only=True)  # a file of graphs must not be able to run code
         except Exception as error:  # whatever a foreign file makes the loader raise
             raise InputError(
@@ -289,7 +291,8 @@ def _open_collection(name: str, root: Path) -> InMemoryDataset:
     if missing:  # PyG would download by itself, past the mirror
         raise InputError(f"{root / name} does not hold {name}: {raw / missing[0]} is missing. Delete it and try again")
     try:
-        with redirect_stderr(io.StringIO()):  # PyG announces its processing there
+        # PyG announces its processing on stderr; and without the allowed classes it would load with pickle.
+        with redirect_stderr(io.StringIO()), torch.serialization.safe_globals(_GRAPH_CLASSES):
             return TUDataset(str(root), name, pre_transform=_features(name))
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
         raise InputError(f"{root / name} does not hold {name}: {error}. Delete it and try again") from error

@@ -68,6 +68,7 @@ class SizeShift:
             the views, as in the published code; or "original", the training graphs alone.
 
     Example:
+        >>> import torch
         >>> from torch_geometric.data import Batch, Data
         >>> from torch_geometric.nn import GIN
         >>> from sizeshiftreg import Coarsen

@@ -30,7 +30,7 @@ class Coarsen(BaseTransform):  # type: ignore[misc]
         >>> from torch_geometric.data import Data
         >>> star = Data(num_nodes=4, edge_index=torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]]))
         >>> Coarsen(ratios=(0.5, 0.75))(star).partitions.tolist()
-        [[0, 0], [1, 1], [1, 2], [1, 2]]
+        [[0, 0], [1, 1], [1, 1], [1, 2]]
     """
 
     def __init__(
