@@ -40,11 +40,12 @@ def test_any_graph_gets_the_clusters_asked_for(method, num_nodes, share, seed, d
     assert torch.equal(first, again)
 
 
-def test_direction_self_loops_and_parallel_edges_do_not_matter_to_sgc():
+@pytest.mark.parametrize("method", ["sgc", "mlgc"])
+def test_direction_and_parallel_edges_do_not_matter(method):
     tree = undirected([(0, 1), (1, 2), (1, 3), (3, 4), (4, 5), (4, 6)])
-    expected = Coarsen(ratios=(0.6,))(graph(7, tree)).partitions
+    expected = Coarsen(method, ratios=(0.6,))(graph(7, tree)).partitions
     for edges in (tree[:6], [*tree, (0, 1), (3, 4)]):
-        assert torch.equal(Coarsen(ratios=(0.6,))(graph(7, edges)).partitions, expected)
+        assert torch.equal(Coarsen(method, ratios=(0.6,))(graph(7, edges)).partitions, expected)
 
 
 def test_coarsen_writes_one_column_per_ratio_and_nothing_else():
@@ -124,7 +125,7 @@ def test_ratios_outside_0_to_1_are_refused(ratios):
 
 
 def test_an_unknown_method_is_refused():
-    with pytest.raises(InputError, match="expected one of sgc, random; got 'scg'"):
+    with pytest.raises(InputError, match="expected one of sgc, mlgc, random; got 'scg'"):
         Coarsen("scg")
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from sizeshiftreg.coarsening.clustering import random
+from sizeshiftreg.coarsening.multilevel import mlgc
 from sizeshiftreg.coarsening.spectral import sgc
 
 
@@ -20,6 +21,6 @@ class Partitioner(Protocol):
         ...
 
 
-PARTITIONERS: dict[str, Partitioner] = {"sgc": sgc, "random": random}
+PARTITIONERS: dict[str, Partitioner] = {"sgc": sgc, "mlgc": mlgc, "random": random}
 
 __all__ = ["PARTITIONERS", "Partitioner"]

@@ -13,13 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sizeshiftreg.coarsening.dense import TIE, Floats, Labels, cheapest, dense_adjacency
 from sizeshiftreg.coarsening.threads import one_blas_thread
 
-Floats = NDArray[np.float64]
-Labels = NDArray[np.int64]
-
-# Costs that differ by less are ties and go to the first pair, so that rounding does not choose.
-_TIE = 1e-10
 # How many numbers the coarse matrices that are decomposed in one call may hold.
 _STACK = 2**24
 
@@ -50,7 +46,7 @@ def sgc(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: tor
         return torch.arange(num_nodes)
     if num_clusters == 1:
         return torch.zeros(num_nodes, dtype=torch.long)
-    adjacency = _dense_adjacency(edge_index, num_nodes)
+    adjacency = dense_adjacency(edge_index, num_nodes)
     with one_blas_thread():
         eigenvalues, vectors = np.linalg.eigh(_normalised_laplacian(adjacency[None])[0])
         ks = _admissible(eigenvalues, num_clusters)
@@ -73,18 +69,11 @@ def spectral_distance(edge_index: Tensor, partition: Tensor) -> float:
         0.0
     """
     num_nodes, num_clusters = partition.numel(), int(partition.max()) + 1
-    adjacency = _dense_adjacency(edge_index, num_nodes)
+    adjacency = dense_adjacency(edge_index, num_nodes)
     with one_blas_thread():
         eigenvalues = np.linalg.eigvalsh(_normalised_laplacian(adjacency[None])[0])
         ks = _admissible(eigenvalues, num_clusters)
         return float(_distances(adjacency, eigenvalues, partition.numpy()[None], num_clusters, ks)[0])
-
-
-def _dense_adjacency(edge_index: Tensor, num_nodes: int) -> Floats:
-    adjacency = np.zeros((num_nodes, num_nodes))
-    source, target = edge_index.cpu().numpy()
-    adjacency[source, target] = 1.0
-    return np.maximum(adjacency, adjacency.T)
 
 
 def _normalised_laplacian(weights: Floats) -> Floats:
@@ -156,7 +145,7 @@ def _nearest(gram: Floats, size: Floats, a: int, alive: NDArray[np.bool_]) -> tu
     for b in range(a + 1, len(size)):
         if alive[b]:
             cost = _merge_cost(gram, size, a, b)
-            if cost < best_cost - _TIE:
+            if cost < best_cost - TIE:
                 best, best_cost = b, cost
     return best, best_cost
 
@@ -178,7 +167,7 @@ def _agglomerate(gram: Floats, num_clusters: int) -> Labels:
         partner[c], cost[c] = _nearest(gram, size, c, alive)
 
     for _ in range(num_nodes - num_clusters):
-        a = _cheapest(cost, alive)
+        a = cheapest(cost, alive)
         b = partner[a]
         alive[b] = False
         into[b] = a
@@ -192,20 +181,10 @@ def _agglomerate(gram: Floats, num_clusters: int) -> Labels:
                 partner[c], cost[c] = _nearest(gram, size, c, alive)
             elif c < a:
                 to_a = _merge_cost(gram, size, c, a)
-                if to_a < cost[c] - _TIE:
+                if to_a < cost[c] - TIE:
                     partner[c], cost[c] = a, to_a
     labels: Labels = _number_clusters(alive, into)
     return labels
-
-
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _cheapest(cost: Floats, alive: NDArray[np.bool_]) -> int:
-    """Return the living cluster whose merge with its partner is cheapest, the first among ties."""
-    best, best_cost = -1, np.inf
-    for c in range(len(cost)):
-        if alive[c] and cost[c] < best_cost - _TIE:
-            best, best_cost = c, cost[c]
-    return best
 
 
 @numba.njit(cache=True)  # type: ignore[untyped-decorator]
