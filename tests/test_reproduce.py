@@ -74,18 +74,14 @@ def test_rows_of_a_folder_that_changed_since_are_refused(tmp_path):
 COMPARE = "compare toy_density --seeds 4 --epochs 12 --batch-size 32"
 
 
-def compare(folder, jobs, **options):
-    command = [
-        sys.executable,
-        "-m",
-        "sizeshiftreg.cli",
-        *COMPARE.split(),
-        "--jobs",
-        str(jobs),
-        "--results",
-        str(folder),
-    ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+def compare(folder, jobs):
+    words = [*COMPARE.split(), "--jobs", str(jobs), "--results", str(folder)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "sizeshiftreg.cli", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def stamps(folder):
@@ -151,7 +147,16 @@ def test_a_killed_worker_is_told_and_the_command_goes_on_next_time(tmp_path):
     assert {name: stamps(tmp_path)[name] for name in kept} == kept
 
 
+@pytest.fixture
+def ctrl_c_is_heeded():
+    """Where the tests run in the background SIGINT is ignored, and children would inherit that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("ctrl_c_is_heeded")
 def test_ctrl_c_ends_quietly_and_keeps_what_is_finished(tmp_path):
     process = compare(tmp_path, jobs=2)
     wait_until(lambda: len(stamps(tmp_path)) >= 1, process)

@@ -272,6 +272,7 @@ def _unpack(name: str, archive: Path, raw: Path, address: str) -> None:
             for file in needed:
                 with content.open(members[file]) as source, (raw / file).open("wb") as target:
                     shutil.copyfileobj(source, target)
+    # What zipfile raises for an archive that is cut, damaged, compressed in an unknown way, or encrypted.
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise InputError(f"{address} is not the data set {name}: it is not a whole zip file ({error})") from error
 
