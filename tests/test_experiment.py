@@ -38,7 +38,7 @@ def test_a_row_holds_the_experiment_and_the_outcome():
     row = run(QUICK)
     assert {field.name for field in fields(QUICK)} < set(row)
     expected = {"train_mcc", "val_mcc", "test_mcc", "last_test_mcc", "best_epoch", "seconds", "status", "error", "id"}
-    expected |= {"device", "git", "data_hash", "split_hash", "torch_version", "sizeshiftreg_version"}
+    expected |= {"device", "git", "data_hash", "split_hash", "views_hash", "torch_version", "sizeshiftreg_version"}
     assert expected < set(row)
     assert all(-1 <= row[f"{part}_mcc"] <= 1 for part in ("train", "val", "test", "last_test"))
     assert all(isinstance(value, str | int | float | bool | list | None) for value in row.values())
@@ -67,6 +67,14 @@ def test_weight_0_is_the_plain_method():
     plain, zero = run(replace(QUICK, method="plain")), run(replace(QUICK, weight=0.0))
     for name in ("train_mcc", "val_mcc", "test_mcc", "last_test_mcc", "best_epoch", "split_hash"):
         assert plain[name] == zero[name], name
+
+
+def test_the_views_hash_is_that_of_the_partitions():
+    rows = [
+        run(replace(QUICK, epochs=1, **options)) for options in ({}, {"seed": 5, "split_seed": 5}, {"ratios": (0.7,)})
+    ]
+    assert rows[0]["views_hash"] == rows[1]["views_hash"] != rows[2]["views_hash"]
+    assert run(replace(QUICK, epochs=1, method="plain"))["views_hash"] == ""
 
 
 @pytest.mark.parametrize("model", ["gin", "gcn", "pna"])

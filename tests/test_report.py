@@ -13,6 +13,7 @@ from sizeshiftreg.report import cells, compare_rows, markdown, paired_difference
 
 def rows(method, scores, **changes):
     base = {"dataset": "d", "model": "gin", "epochs": 5, "data_hash": "a", "split_hash": "b", "split_seed": 0}
+    base["views_hash"] = ""
     return [
         base | {"id": f"{method}{seed}", "method": method, "seed": seed, "val_mcc": 0.5}
         | {"test_mcc": score, "last_test_mcc": score - 0.1} | changes
@@ -51,6 +52,13 @@ def test_rows_without_a_partner_do_not_count():
 def test_rows_on_other_graphs_are_no_pair(part):
     with pytest.raises(InputError, match=f"plain0 and size_shift0 are no pair: their {part} differ"):
         compare_rows(rows("plain", WITHOUT), rows("size_shift", WITH, **{part: "other"}))
+
+
+def test_rows_with_different_views_are_not_averaged():
+    regularised = rows("size_shift", WITH)
+    regularised[1]["views_hash"] = "later"
+    with pytest.raises(InputError, match="different coarse views"):
+        compare_rows(rows("plain", WITHOUT), regularised)
 
 
 def test_pairs_on_different_states_of_the_data_are_not_averaged():

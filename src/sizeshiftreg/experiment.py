@@ -6,7 +6,7 @@ import math
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, asdict, dataclass, fields
 from functools import lru_cache, partial
@@ -141,8 +141,8 @@ def run(experiment: Experiment, *, root: str | Path = "data", mirror: str | None
 
     The row holds the experiment's fields and id; `train_mcc`, `val_mcc` and `test_mcc` with the weights of
     `best_epoch`, and `last_test_mcc` with those of the last epoch; `seconds`, `device`, versions, `git`, and hashes of
-    the data and of the split; `status` is "ok", or "failed" with an `error` when the training diverged.
-    One thread is used, so that the result does not depend on what else runs.
+    the data, of the split and of the coarse views; `status` is "ok", or "failed" with an `error` when the training
+    diverged. One thread is used, so that the result does not depend on what else runs.
 
     Raises:
         InputError: The experiment cannot be run on these data.
@@ -163,8 +163,9 @@ def run(experiment: Experiment, *, root: str | Path = "data", mirror: str | None
             seed=experiment.split_seed,
         )
         row: Row = {"id": experiment.id, **asdict(experiment), "ratios": list(experiment.ratios)}
-        row |= {"data_hash": data_hash, "split_hash": _split_hash(split), "device": device, **_versions()}
-        train, regularizer = _training_graphs(experiment, graphs, split, (str(root), mirror, data_hash))
+        train, regularizer, views_hash = _training_graphs(experiment, graphs, split, (str(root), mirror, data_hash))
+        row |= {"data_hash": data_hash, "split_hash": _digest((split.train, split.val, split.test))}
+        row |= {"views_hash": views_hash, "device": device, **_versions()}
         stores = {"train": GraphStore.from_graphs(train, device=device)}
         for name, index in {"val": split.val, "test": split.test}.items():
             stores[name] = GraphStore.from_graphs([graphs[i] for i in index.tolist()], device=device)
@@ -217,10 +218,11 @@ def make_encoder(experiment: Experiment, train: GraphStore) -> Stack:
 
 def _training_graphs(
     experiment: Experiment, graphs: list[Data], split: Split, source: tuple[str, str | None, str]
-) -> tuple[list[Data], Regularizer]:
+) -> tuple[list[Data], Regularizer, str]:
+    """Return the training graphs (with partitions where needed), the regulariser, and a hash of the views."""
     if experiment.method == "plain":
-        return [graphs[i] for i in split.train.tolist()], NoRegularizer()
-    pool = _coarse_pool(
+        return [graphs[i] for i in split.train.tolist()], NoRegularizer(), ""
+    pool, views_hash = _coarse_pool(
         experiment.dataset,
         *source,
         tuple(split.pool.tolist()),
@@ -236,7 +238,7 @@ def _training_graphs(
         average=experiment.average,
         batch_norm=experiment.batch_norm,
     )
-    return [pool[i] for i in split.train.tolist()], regularizer
+    return [pool[i] for i in split.train.tolist()], regularizer, views_hash
 
 
 def load_graphs(name: str, root: str | Path, mirror: str | None) -> tuple[list[Data], str]:
@@ -257,11 +259,7 @@ def _graphs(name: str, root: str, mirror: str | None, fingerprint: object) -> tu
     graphs = list(load_dataset(name, root=root, mirror=mirror))
     check_graphs(graphs)
     check_classes(graphs)
-    digest = hashlib.sha256()
-    for graph in graphs:
-        for part in (graph.x, graph.edge_index, graph.y):
-            digest.update(part.contiguous().numpy().tobytes())
-    return graphs, digest.hexdigest()[:16]
+    return graphs, _digest(part for graph in graphs for part in (graph.x, graph.edge_index, graph.y))
 
 
 @lru_cache(maxsize=2)
@@ -274,18 +272,22 @@ def _coarse_pool(
     method: str,
     ratios: tuple[float, ...],
     seed: int,
-) -> dict[int, Data]:
-    """Coarsen the small graphs, by their index; the validation seed does not matter, so all splits share them."""
+) -> tuple[dict[int, Data], str]:
+    """Coarsen the small graphs, by their index; the validation seed does not matter, so all splits share them.
+
+    The hash of their partitions tells, in a row, whether two runs had the same views: a coarsening method may change.
+    """
     del data_hash  # part of the key alone
     graphs, _ = load_graphs(name, root, mirror)
     coarsen = Coarsen(method, ratios=ratios, seed=seed)
-    return {i: coarsen(graphs[i]) for i in pool}
+    coarse = {i: coarsen(graphs[i]) for i in sorted(pool)}
+    return coarse, _digest(graph.partitions for graph in coarse.values())
 
 
-def _split_hash(split: Split) -> str:
+def _digest(parts: Iterable[torch.Tensor]) -> str:
     digest = hashlib.sha256()
-    for part in (split.train, split.val, split.test):
-        digest.update(part.numpy().tobytes())
+    for part in parts:
+        digest.update(part.contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Literal, Protocol
 
 from torch import Tensor, nn
@@ -156,11 +156,8 @@ class SizeShift:
             penalty = penalty / (num_graphs * len(views))
         return self.weight * penalty
 
-    @contextmanager
-    def _statistics(self, encoder: Encoder) -> Iterator[None]:
-        context = nullcontext() if self.batch_norm == "all" else _frozen_statistics(encoder)
-        with context:
-            yield
+    def _statistics(self, encoder: Encoder) -> AbstractContextManager[None]:
+        return nullcontext() if self.batch_norm == "all" else _frozen_statistics(encoder)
 
 
 def _zero(batch: Batch) -> Tensor:

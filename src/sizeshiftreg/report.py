@@ -95,6 +95,11 @@ def compare_rows(
                 )
     if len({plain["data_hash"] for plain, _ in pairs}) > 1:
         raise InputError("the rows were made from different states of the data. Move the old ones away")
+    if len({regularised["views_hash"] for _, regularised in pairs}) > 1:
+        raise InputError(
+            "the rows were made with different coarse views: the coarsening method changed between the runs. Move the "
+            "old rows away"
+        )
     lines = []
     for name, score in _SCORES.items():
         scores = [plain[score] for plain, _ in pairs], [regularised[score] for _, regularised in pairs]
