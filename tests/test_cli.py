@@ -62,6 +62,7 @@ def test_compare_resumes_and_its_markdown_has_the_same_numbers(command, tmp_path
     assert code == 0, err
     assert "toy_density, GIN, 1 epochs, 2 seeds, one validation split (seed 0)" in out
     assert "2 pairs" in out
+    assert "Exception" not in err
     stamps = {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").glob("*.json")}
     assert len(stamps) == 4
     code, text, _ = command(*arguments, "--markdown")

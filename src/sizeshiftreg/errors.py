@@ -8,6 +8,14 @@ class InputError(ValueError):
 
     It is a `ValueError`, so code that does not know this package can catch it. The command line prints its message
     without a traceback.
+
+    Example:
+        >>> from sizeshiftreg import Coarsen
+        >>> try:
+        ...     Coarsen(ratios=(1.5,))
+        ... except InputError as error:
+        ...     print(error)
+        ratios: expected one or more different numbers between 0 and 1, such as (0.8, 0.9); got (1.5,)
     """
 
 

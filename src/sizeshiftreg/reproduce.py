@@ -60,6 +60,7 @@ def run_missing(
     executor = ProcessPoolExecutor(
         min(jobs, len(todo)), mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
     )
+    finished = False
     try:
         while todo:
             futures: dict[Future[Row | None], Experiment] = {
@@ -77,15 +78,17 @@ def run_missing(
             yield from (row for experiment in elsewhere if (row := store.get(experiment)) is not None)
             if todo:
                 time.sleep(_POLL_SECONDS)
+        finished = True
     except BrokenProcessPool as error:
         raise WorkerDiedError(
             "a worker process was killed, perhaps for lack of memory. Every finished run is stored; the same command "
             "goes on from there (with fewer --jobs it needs less memory)"
         ) from error
     finally:
-        executor.shutdown(wait=False, cancel_futures=True)
-        for process in set(multiprocessing.active_children()) - others:
-            process.terminate()
+        if not finished:  # an error, Ctrl-C, or a caller that stops asking: do not wait for the runs under way
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
+        executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _check_data(

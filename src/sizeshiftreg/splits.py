@@ -21,6 +21,12 @@ class Split:
         test: Indices of the test graphs, the largest of the data set, [num_test].
         sizes: Number of nodes of every graph of the data set, [num_graphs].
         classes: Class of every graph, [num_graphs]; None where the graphs carry no class.
+
+    Example:
+        >>> from sizeshiftreg import load_dataset
+        >>> split = size_split(load_dataset("toy_friends"))
+        >>> print(split.describe().splitlines()[4])
+        test        60      150.1       120      179     41.7%     58.3%
     """
 
     train: Tensor

@@ -116,7 +116,16 @@ def fit(
 def predict(model: GraphClassifier, graphs: Graphs, *, batch_size: int = 512) -> Tensor:
     """Return the logits of every graph, [num_graphs, num_classes]; `.argmax(-1)` is the class.
 
-    The graphs need no labels.
+    Args:
+        model: The classifier; it is evaluated where its parameters are, and its mode is put back.
+        graphs: The graphs; they need no labels.
+        batch_size: Number of graphs in a step.
+
+    Example:
+        >>> from sizeshiftreg import GIN, load_dataset
+        >>> model = GraphClassifier(GIN(1, hidden_dim=8), embedding_dim=8, num_classes=2)
+        >>> predict(model, load_dataset("toy_density")[:5]).shape
+        torch.Size([5, 2])
     """
     store = _store(graphs, next(model.parameters()), labels=False)
     was_training = model.training
