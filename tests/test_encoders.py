@@ -38,8 +38,9 @@ def test_the_other_graphs_of_the_batch_do_not_matter_at_test_time(name):
 def test_gin_layer_by_layer():
     """Embeddings = ReLU(BN(MLP((1 + eps) x + sum of neighbours))), with batch norm in the MLP and after it."""
     item = graph(4, undirected([(0, 1), (1, 2), (1, 3)]))
-    encoder = GIN(2, hidden_dim=4, num_layers=2)
-    x, adjacency = item.x, torch.zeros(4, 4)
+    item.x = item.x.double()
+    encoder = GIN(2, hidden_dim=4, num_layers=2).double()
+    x, adjacency = item.x, torch.zeros(4, 4, dtype=torch.double)
     adjacency[item.edge_index[1], item.edge_index[0]] = 1
     for convolution, norm in zip(encoder.convolutions, encoder.norms, strict=True):
         first, _, _, last = convolution.nn
