@@ -151,7 +151,10 @@ BAD_WORDS = {
     "data set": (["run", "PROTEIN"], "unknown data set 'PROTEIN': expected one of NCI1"),
     "model": (["compare", "toy_density", "--model", "gat"], "model: expected one of gin, gcn, pna; got 'gat'"),
     "method": (["run", "toy_density", "--method", "magic"], "method: expected one of plain, size_shift; got 'magic'"),
-    "coarsener": (["compare", "toy_density", "--coarsener", "louvain"], "coarsener: expected one of sgc, mlgc, random"),
+    "coarsener": (
+        ["compare", "toy_density", "--coarsener", "louvain"],
+        "coarsener: expected one of sgc, mlgc, spectral_clustering",
+    ),
     "ratio 0": (["compare", "toy_density", "--ratio", "0"], "between 0 and 1"),
     "ratio 1": (["compare", "toy_density", "--ratio", "1"], "between 0 and 1"),
     "weight -1": (["compare", "toy_density", "--weight", "-1"], "weight: expected a finite number of at least 0"),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import graph, undirected
-from sizeshiftreg.coarsening.dense import dense_adjacency
+from sizeshiftreg.coarsening.adjacency import dense_adjacency
 from sizeshiftreg.coarsening.multilevel import mlgc
 from sizeshiftreg.coarsening.spectral import spectral_distance
 

@@ -5,9 +5,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from sizeshiftreg.coarsening.clustering import random
+from sizeshiftreg.coarsening.clustering import kmeans, random, spectral_clustering
+from sizeshiftreg.coarsening.matching import heavy_edge
 from sizeshiftreg.coarsening.multilevel import mlgc
 from sizeshiftreg.coarsening.spectral import sgc
+from sizeshiftreg.coarsening.variation import variation_edges, variation_neighbourhoods
 
 
 class Partitioner(Protocol):
@@ -21,6 +23,15 @@ class Partitioner(Protocol):
         ...
 
 
-PARTITIONERS: dict[str, Partitioner] = {"sgc": sgc, "mlgc": mlgc, "random": random}
+PARTITIONERS: dict[str, Partitioner] = {
+    "sgc": sgc,
+    "mlgc": mlgc,
+    "spectral_clustering": spectral_clustering,
+    "kmeans": kmeans,
+    "variation_neighbourhoods": variation_neighbourhoods,
+    "variation_edges": variation_edges,
+    "heavy_edge": heavy_edge,
+    "random": random,
+}
 
 __all__ = ["PARTITIONERS", "Partitioner"]

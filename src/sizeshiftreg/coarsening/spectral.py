@@ -1,31 +1,41 @@
 """SGC: the partition that keeps both ends of the normalised Laplacian's spectrum (Jin, Loukas, JaJa 2020).
 
-With n nodes and n' clusters, SGC keeps n' eigenvectors, the k + 1 lowest and the n' - k - 1 highest, and drops the
-m = n - n' in between. The nodes are clustered by their kept coordinates. All eigenvectors together are orthonormal, so
-that k-means objective equals the sum over clusters of ||sum of dropped coordinates||² / size: all that is needed of a
-graph is the Gram matrix of the few dropped eigenvectors. Clusters are merged greedily on it (Ward's rule), which draws
+With n nodes and n' clusters, SGC keeps n' eigenvectors, the k + 1 lowest and the n' - k - 1 highest, drops the n - n'
+in between, and clusters the nodes by their kept coordinates. All eigenvectors together are orthonormal, so the Gram
+matrix of the kept coordinates follows from the few dropped ones. The k-means step is Ward's agglomeration, which draws
 nothing: the same graph gives the same partition.
+
+Beside these cuts, eigenvectors may count by how far their eigenvalue is from 1, instead of all or nothing: with weights
+(eigenvalue - 1)^2 and ^4 the nodes are clustered by the rows of the normalised adjacency and of its square. Whichever
+partition has the smallest spectral distance wins. Large graphs are clustered by the sparse rows alone.
 """
 
 import numba
 import numpy as np
+import scipy.sparse as sp
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from sizeshiftreg.coarsening.dense import TIE, Floats, Labels, cheapest, dense_adjacency
+from sizeshiftreg.coarsening.adjacency import Floats, Labels, dense_adjacency, sparse_adjacency
+from sizeshiftreg.coarsening.agglomeration import TIE, agglomerate
+from sizeshiftreg.coarsening.levels import merge_alike
 from sizeshiftreg.coarsening.threads import one_blas_thread
 
-# How many numbers the coarse matrices that are decomposed in one call may hold.
-_STACK = 2**24
+# Beyond this many nodes, where the exact way takes seconds, SGC takes the sparse path.
+SGC_DENSE_LIMIT = 500
+# More cuts than this, which only graphs of over 300 nodes have, are thinned out evenly.
+_MOST_CUTS = 64
+# Eigenvalues that are 1 come out as 1 +- rounding; both sides of 1 must take them.
+_ROUNDING = 1e-9
 
 
 def sgc(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: torch.Generator) -> Tensor:
     """Partition by spectral graph coarsening.
 
-    For every admissible k (the kept low eigenvalues at most 1, the kept high ones at least 1) the nodes are
-    clustered; the partition with the smallest spectral distance wins. Directed edges count in both directions.
-    An isolated node has eigenvalue 1, as in the published code.
+    For every admissible k (the kept low eigenvalues at most 1, the kept high ones at least 1), and for two ways to
+    weigh all eigenvectors smoothly, the nodes are clustered; the partition with the smallest spectral distance wins.
+    Directed edges count in both directions. An isolated node has eigenvalue 1, as in the published code. Beyond
+    `SGC_DENSE_LIMIT` nodes no eigenvector is computed: the sparse rows of the normalised adjacency are clustered alone.
 
     Args:
         edge_index: The edges, [2, num_edges].
@@ -46,22 +56,17 @@ def sgc(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: tor
         return torch.arange(num_nodes)
     if num_clusters == 1:
         return torch.zeros(num_nodes, dtype=torch.long)
-    adjacency = dense_adjacency(edge_index, num_nodes)
+    if num_nodes > SGC_DENSE_LIMIT:
+        return merge_alike(scale_by_degree(sparse_adjacency(edge_index, num_nodes)), num_clusters)
     with one_blas_thread():
-        eigenvalues, vectors = np.linalg.eigh(_normalised_laplacian(adjacency[None])[0])
-        ks = _admissible(eigenvalues, num_clusters)
-        candidates = np.unique(_cluster_all(vectors, ks, num_clusters), axis=0)
-        at_once = max(1, _STACK // num_clusters**2)
-        stacks = [candidates[i : i + at_once] for i in range(0, len(candidates), at_once)]
-        distances = [_distances(adjacency, eigenvalues, stack, num_clusters, ks) for stack in stacks]
-    return torch.from_numpy(candidates[np.concatenate(distances).argmin()])
+        return torch.from_numpy(_best_partition(dense_adjacency(edge_index, num_nodes), num_clusters))
 
 
 def spectral_distance(edge_index: Tensor, partition: Tensor) -> float:
     """Measure what a partition does to the spectrum: the objective of SGC, lower is better.
 
     The sum of the differences between the kept eigenvalues of the graph and those of the coarse graph (with edge
-    weights and self-loops), for the admissible k where it is smallest.
+    weights and self-loops), for the admissible k where it is smallest. It takes all eigenvalues of both graphs.
 
     Example:
         >>> square = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 0], [1, 0, 2, 1, 3, 2, 0, 3]])
@@ -69,133 +74,110 @@ def spectral_distance(edge_index: Tensor, partition: Tensor) -> float:
         0.0
     """
     num_nodes, num_clusters = partition.numel(), int(partition.max()) + 1
-    adjacency = dense_adjacency(edge_index, num_nodes)
     with one_blas_thread():
-        eigenvalues = np.linalg.eigvalsh(_normalised_laplacian(adjacency[None])[0])
-        ks = _admissible(eigenvalues, num_clusters)
-        return float(_distances(adjacency, eigenvalues, partition.numpy()[None], num_clusters, ks)[0])
+        return float(_distance_of(dense_adjacency(edge_index, num_nodes), partition.numpy(), num_clusters))
 
 
-def _normalised_laplacian(weights: Floats) -> Floats:
-    """Return I - D^-1/2 W D^-1/2 for a stack of weight matrices, [..., n, n]."""
-    degree = weights.sum(-1)
-    scale = np.where(degree > 0, 1.0 / np.sqrt(np.where(degree > 0, degree, 1.0)), 0.0)
-    laplacian = -weights * scale[..., :, None] * scale[..., None, :]
-    diagonal = np.arange(weights.shape[-1])
-    laplacian[..., diagonal, diagonal] += 1.0
+def scale_by_degree(adjacency: sp.csr_array) -> sp.csr_array:
+    """Return D^-1/2 A D^-1/2."""
+    degree = np.asarray(adjacency.sum(axis=1)).ravel()
+    scale = 1.0 / np.sqrt(np.where(degree > 0, degree, 1.0))
+    rows = np.repeat(scale, np.diff(adjacency.indptr))
+    data = adjacency.data * rows * scale[adjacency.indices]
+    return sp.csr_array((data, adjacency.indices, adjacency.indptr), shape=adjacency.shape)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def normalised_laplacian(weights: Floats) -> Floats:
+    """Return I - D^-1/2 W D^-1/2."""
+    num_nodes = len(weights)
+    scale = np.empty(num_nodes)
+    for a in range(num_nodes):
+        degree = weights[a].sum()
+        scale[a] = 1.0 / np.sqrt(degree) if degree > 0.0 else 0.0
+    laplacian = np.empty((num_nodes, num_nodes))
+    for a in range(num_nodes):
+        for b in range(num_nodes):
+            laplacian[a, b] = -weights[a, b] * scale[a] * scale[b]
+        laplacian[a, a] += 1.0
     return laplacian
 
 
-def _admissible(eigenvalues: Floats, num_clusters: int) -> Labels:
-    """Return every k for which the k + 1 lowest eigenvalues are <= 1 and the num_clusters - k - 1 highest >= 1."""
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _best_partition(adjacency: Floats, num_clusters: int) -> Labels:
+    """Return the candidate with the smallest spectral distance, the first among equals."""
+    eigenvalues, vectors = np.linalg.eigh(normalised_laplacian(adjacency))
+    candidates = _candidates(eigenvalues, vectors, num_clusters)
+    best, best_distance = 0, np.inf
+    for number in range(len(candidates)):
+        if _seen_before(candidates, number):
+            continue
+        distance = _distance(adjacency, eigenvalues, candidates[number], num_clusters)
+        if distance < best_distance - TIE:
+            best, best_distance = number, distance
+    return candidates[best]  # type: ignore[no-any-return]
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _distance_of(adjacency: Floats, partition: Labels, num_clusters: int) -> float:
+    eigenvalues = np.linalg.eigvalsh(normalised_laplacian(adjacency))
+    return _distance(adjacency, eigenvalues, partition, num_clusters)  # type: ignore[no-any-return]
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _admissible(eigenvalues: Floats, num_clusters: int) -> tuple[int, int]:
+    """Return the first and last k for which the k + 1 lowest are <= 1 and the num_clusters - k - 1 highest >= 1."""
     dropped = len(eigenvalues) - num_clusters
-    # Eigenvalues that are 1 come out as 1 +- rounding; both sides of 1 must take them.
-    low_fits = eigenvalues[:num_clusters] <= 1 + 1e-9
-    high_fits = np.append(eigenvalues[dropped + 1 :] >= 1 - 1e-9, True)
-    return np.flatnonzero(low_fits & high_fits)
+    below = np.searchsorted(eigenvalues, 1.0 - _ROUNDING)  # so many are below 1
+    not_above = np.searchsorted(eigenvalues, 1.0 + _ROUNDING, side="right")  # so many are at most 1
+    return max(0, int(below) - dropped - 1), min(num_clusters, int(not_above)) - 1
 
 
-def _distances(adjacency: Floats, eigenvalues: Floats, partitions: Labels, num_clusters: int, ks: Labels) -> Floats:
-    """Return the spectral distance of every partition, [num_partitions]: the smallest over all admissible k."""
-    coarse = np.linalg.eigvalsh(_normalised_laplacian(_contract_dense(adjacency, partitions, num_clusters)))
-    low = np.abs(coarse - eigenvalues[:num_clusters])  # [num_partitions, num_clusters]
-    high = np.abs(coarse - eigenvalues[len(eigenvalues) - num_clusters :])
-    high_from = high[:, ::-1].cumsum(1)[:, ::-1]
-    distances = low.cumsum(1) + np.pad(high_from[:, 1:], ((0, 0), (0, 1)))
-    return np.asarray(distances[:, ks].min(1))
-
-
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _contract_dense(adjacency: Floats, partitions: Labels, num_clusters: int) -> Floats:
-    """Return QᵀAQ for every partition, [num_partitions, num_clusters, num_clusters]."""
-    num_partitions, num_nodes = partitions.shape
-    coarse = np.zeros((num_partitions, num_clusters, num_clusters))
-    for i in range(num_nodes):
-        for j in range(num_nodes):
-            if adjacency[i, j] != 0.0:
-                for p in range(num_partitions):
-                    coarse[p, partitions[p, i], partitions[p, j]] += adjacency[i, j]
-    return coarse
-
-
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _cluster_all(vectors: Floats, ks: Labels, num_clusters: int) -> Labels:
-    """Return the partition for every k, [len(ks), num_nodes]."""
-    num_nodes = vectors.shape[0]
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _candidates(eigenvalues: Floats, vectors: Floats, num_clusters: int) -> Labels:
+    """Return a partition for every cut and for both smooth weights, [num_candidates, num_nodes]."""
+    num_nodes = len(eigenvalues)
     num_dropped = num_nodes - num_clusters
-    partitions = np.empty((len(ks), num_nodes), dtype=np.int64)
+    first, last = _admissible(eigenvalues, num_clusters)
+    step = 1 + (last - first) // _MOST_CUTS
+    ks = np.arange(first, last + 1, step)
+    candidates = np.empty((len(ks) + 2, num_nodes), dtype=np.int64)
     for index in range(len(ks)):
-        first = ks[index] + 1
-        dropped = np.ascontiguousarray(vectors[:, first : first + num_dropped])
-        partitions[index] = _agglomerate(dropped @ dropped.T, num_clusters)
-    return partitions
+        start = ks[index] + 1
+        dropped = np.ascontiguousarray(vectors[:, start : start + num_dropped])
+        # Kept coordinates have the Gram matrix I - dropped @ dropped.T; the identity may be missing.
+        candidates[index] = agglomerate(-(dropped @ dropped.T), num_clusters)
+    rows = np.ascontiguousarray(vectors * np.abs(eigenvalues - 1.0))
+    gram = rows @ rows.T
+    candidates[-2] = agglomerate(gram.copy(), num_clusters)
+    candidates[-1] = agglomerate(gram @ gram, num_clusters)
+    return candidates
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _merge_cost(gram: Floats, size: Floats, a: int, b: int) -> float:
-    """Return by how much the objective grows when clusters a and b become one."""
-    together = (gram[a, a] + 2.0 * gram[a, b] + gram[b, b]) / (size[a] + size[b])
-    return together - gram[a, a] / size[a] - gram[b, b] / size[b]  # type: ignore[no-any-return]
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _seen_before(candidates: Labels, number: int) -> bool:
+    for earlier in range(number):  # noqa: SIM110 (numba compiles no generators)
+        if (candidates[earlier] == candidates[number]).all():
+            return True
+    return False
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _nearest(gram: Floats, size: Floats, a: int, alive: NDArray[np.bool_]) -> tuple[int, float]:
-    """Return the later cluster that is cheapest to merge with a, and the cost."""
-    best, best_cost = -1, np.inf
-    for b in range(a + 1, len(size)):
-        if alive[b]:
-            cost = _merge_cost(gram, size, a, b)
-            if cost < best_cost - TIE:
-                best, best_cost = b, cost
-    return best, best_cost
-
-
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _agglomerate(gram: Floats, num_clusters: int) -> Labels:
-    """Merge the cheapest pair again and again until `num_clusters` are left; gram is overwritten.
-
-    gram[a, b] is the inner product of the clusters' summed coordinates. Every cluster remembers its cheapest later
-    partner, so that a merge looks again only at the clusters whose partner it touched.
-    """
-    num_nodes = len(gram)
-    size = np.ones(num_nodes)
-    alive = np.ones(num_nodes, dtype=np.bool_)
-    into = np.arange(num_nodes)
-    partner = np.empty(num_nodes, dtype=np.int64)
-    cost = np.empty(num_nodes)
-    for c in range(num_nodes):
-        partner[c], cost[c] = _nearest(gram, size, c, alive)
-
-    for _ in range(num_nodes - num_clusters):
-        a = cheapest(cost, alive)
-        b = partner[a]
-        alive[b] = False
-        into[b] = a
-        gram[a] += gram[b]
-        gram[:, a] += gram[:, b]
-        size[a] += size[b]
-        for c in range(num_nodes):
-            if not alive[c]:
-                continue
-            if c == a or partner[c] in (a, b):
-                partner[c], cost[c] = _nearest(gram, size, c, alive)
-            elif c < a:
-                to_a = _merge_cost(gram, size, c, a)
-                if to_a < cost[c] - TIE:
-                    partner[c], cost[c] = a, to_a
-    labels: Labels = _number_clusters(alive, into)
-    return labels
-
-
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _number_clusters(alive: NDArray[np.bool_], into: Labels) -> Labels:
-    """Number the clusters by their first node; a merged cluster always went into an earlier one."""
-    labels = np.empty(len(into), dtype=np.int64)
-    count = 0
-    for c in range(len(into)):
-        if alive[c]:
-            labels[c] = count
-            count += 1
-        else:
-            labels[c] = labels[into[c]]
-    return labels
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _distance(adjacency: Floats, eigenvalues: Floats, partition: Labels, num_clusters: int) -> float:
+    """Return the spectral distance of a partition: the smallest over all admissible k."""
+    num_nodes = len(partition)
+    weights = np.zeros((num_clusters, num_clusters))
+    for a in range(num_nodes):
+        for b in range(num_nodes):
+            weights[partition[a], partition[b]] += adjacency[a, b]
+    coarse = np.linalg.eigvalsh(normalised_laplacian(weights))
+    first, last = _admissible(eigenvalues, num_clusters)
+    dropped = num_nodes - num_clusters
+    distance = 0.0
+    for i in range(num_clusters):
+        distance += np.abs(coarse[i] - eigenvalues[i if i <= first else i + dropped])
+    best = distance
+    for k in range(first + 1, last + 1):  # the k-th eigenvalue moves from the high end to the low one
+        distance += np.abs(coarse[k] - eigenvalues[k]) - np.abs(coarse[k] - eigenvalues[k + dropped])
+        best = min(best, distance)
+    return best
