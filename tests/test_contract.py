@@ -134,8 +134,14 @@ def test_a_partition_that_does_not_fit_is_refused(partition, message):
         contract(graph(4, []), partition)
 
 
-def test_missing_features_and_unknown_reductions_are_refused():
-    with pytest.raises(InputError, match="node features"):
-        contract(Data(edge_index=torch.empty(2, 0, dtype=torch.long), num_nodes=2), torch.tensor([0, 1]))
+def test_graphs_without_features_are_contracted_too():
+    path = Data(edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), num_nodes=5)
+    coarse = contract(Batch.from_data_list([path, path]), torch.tensor([0, 0, 1, 1, 2] * 2), edge_weight=True)
+    assert (coarse.x, coarse.num_nodes, coarse.batch.tolist()) == (None, 6, [0, 0, 0, 1, 1, 1])
+    assert coarse.edge_index.tolist() == [[0, 0, 1, 3, 3, 4], [0, 1, 1, 3, 4, 4]]
+    assert contract(path, torch.zeros(5, dtype=torch.long)).num_nodes == 1
+
+
+def test_unknown_reductions_are_refused():
     with pytest.raises(InputError, match="expected one of mean, sum, max; got 'median'"):
         contract(graph(2, []), torch.tensor([0, 1]), reduce="median")

@@ -1,5 +1,8 @@
 """The contract that every coarsening method keeps, and the Coarsen transform."""
 
+import hashlib
+import logging
+
 import pytest
 import torch
 from hypothesis import given
@@ -8,25 +11,26 @@ from torch_geometric.data import Batch, Data
 
 from conftest import HARD_GRAPHS, graph, undirected
 from sizeshiftreg import Coarsen, InputError, contract
-from sizeshiftreg.coarsening import PARTITIONERS
+from sizeshiftreg.coarsening import COARSENERS
+from sizeshiftreg.coarsening.spectral import spectral_distance
 
 
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("method", PARTITIONERS)
+@pytest.mark.parametrize("method", COARSENERS)
 @pytest.mark.parametrize("name", HARD_GRAPHS)
 def test_labels_are_consecutive_and_none_is_empty(method, name):
     item = HARD_GRAPHS[name]
     for num_clusters in range(1, item.num_nodes + 1):
-        labels = PARTITIONERS[method](item.edge_index, item.num_nodes, num_clusters, generator=seeded())
+        labels = COARSENERS[method].partition(item.edge_index, item.num_nodes, num_clusters, generator=seeded())
         assert labels.dtype == torch.long
         assert labels.shape == (item.num_nodes,)
         assert labels.unique().tolist() == list(range(num_clusters))
 
 
-@pytest.mark.parametrize("method", PARTITIONERS)
+@pytest.mark.parametrize("method", COARSENERS)
 @given(st.integers(1, 30), st.floats(0.05, 1), st.integers(0, 5), st.data())
 def test_any_graph_gets_the_clusters_asked_for(method, num_nodes, share, seed, data):
     node = st.integers(0, num_nodes - 1)
@@ -34,13 +38,105 @@ def test_any_graph_gets_the_clusters_asked_for(method, num_nodes, share, seed, d
     num_clusters = max(1, int(share * num_nodes))
     item = graph(num_nodes, edges)
     first, again = (
-        PARTITIONERS[method](item.edge_index, num_nodes, num_clusters, generator=seeded(seed)) for _ in range(2)
+        COARSENERS[method].partition(item.edge_index, num_nodes, num_clusters, generator=seeded(seed)) for _ in range(2)
     )
     assert first.unique().tolist() == list(range(num_clusters))
     assert torch.equal(first, again)
 
 
-@pytest.mark.parametrize("method", ["sgc", "mlgc"])
+DETERMINED = [method for method in COARSENERS if method != "random"]
+
+
+def giant(kind):
+    """Graphs beyond every dense limit: the number of nodes and the edges."""
+    nodes = torch.arange(5001)
+    if kind == "star":
+        return 5001, torch.stack([torch.zeros(5000, dtype=torch.long), nodes[1:]])
+    if kind == "complete":
+        return 1100, torch.combinations(nodes[:1100]).t()
+    if kind == "rings and isolated nodes":
+        part = nodes[:4000] // 4 * 4
+        return 4500, torch.stack([nodes[:4000], part + (nodes[:4000] + 1) % 4])
+    draw = torch.Generator().manual_seed(0)
+    return 1500, torch.randint(1500, (2, 4000), generator=draw)  # self-loops, parallel and directed edges too
+
+
+GIANTS = ["star", "complete", "rings and isolated nodes", "random"]
+
+
+@pytest.mark.parametrize("kind", GIANTS)
+@pytest.mark.parametrize("method", COARSENERS)
+def test_large_graphs_keep_the_contract(method, kind):
+    num_nodes, edge_index = giant(kind)
+    for num_clusters in (1, int(0.9 * num_nodes)):
+        labels = COARSENERS[method].partition(edge_index, num_nodes, num_clusters, generator=seeded())
+        assert labels.unique().tolist() == list(range(num_clusters))
+
+
+@pytest.mark.parametrize("method", ["sgc", "mlgc", "kmeans"])
+def test_leaves_of_a_large_star_are_merged_before_the_hub(method):
+    num_nodes, edge_index = giant("star")
+    labels = COARSENERS[method].partition(edge_index, num_nodes, 4000, generator=seeded())
+    assert int((labels == labels[0]).sum()) == 1
+
+
+@pytest.mark.parametrize("method", DETERMINED)
+def test_above_its_limit_a_method_makes_no_dense_matrix(method, monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("a dense matrix was made")
+
+    for module in ("spectral", "multilevel", "clustering"):
+        monkeypatch.setattr(f"sizeshiftreg.coarsening.{module}.dense_adjacency", refuse)
+    monkeypatch.setattr("scipy.linalg.eigh", refuse)
+    monkeypatch.setattr("scipy.sparse.csr_array.toarray", refuse)
+    num_nodes = COARSENERS[method].sparse_above + 1
+    nodes = torch.arange(max(num_nodes, 50))
+    edge_index = torch.stack([nodes, nodes.roll(1)])
+    labels = COARSENERS[method].partition(edge_index, len(nodes), len(nodes) // 2, generator=seeded())
+    assert labels.unique().numel() == len(nodes) // 2
+
+
+@pytest.mark.parametrize("method", ["sgc", "mlgc", "kmeans"])
+def test_the_sparse_path_is_nearly_as_good_as_the_exact_one(method, monkeypatch):
+    """Measured by the spectral distance, on graphs that both can take."""
+    exact, sparse, by_chance = [], [], []
+    limits = {"sgc": "spectral.SGC_DENSE_LIMIT", "mlgc": "multilevel.DENSE_LIMIT", "kmeans": "clustering.DENSE_LIMIT"}
+    for seed in range(5):
+        edge_index = torch.randint(120, (2, 200), generator=seeded(seed))
+        task = (edge_index, 120, 96)
+        exact.append(spectral_distance(edge_index, COARSENERS[method].partition(*task, generator=seeded())))
+        with monkeypatch.context() as patch:
+            patch.setattr(f"sizeshiftreg.coarsening.{limits[method]}", 10)
+            sparse.append(spectral_distance(edge_index, COARSENERS[method].partition(*task, generator=seeded())))
+        by_chance.append(spectral_distance(edge_index, COARSENERS["random"].partition(*task, generator=seeded())))
+    assert sum(sparse) < 1.3 * sum(exact)
+    assert sum(sparse) < 0.6 * sum(by_chance)
+
+
+# Whoever changes what a method returns raises its version, so that no cache mixes the two, and puts the digest here.
+DIGESTS = {
+    "sgc": (1, "e9262f042c88"),
+    "mlgc": (1, "a1c54d0f9b3f"),
+    "spectral_clustering": (1, "79c3db1b23f6"),
+    "kmeans": (1, "621b92f6be7f"),
+    "variation_neighbourhoods": (1, "73ef75627f29"),
+    "variation_edges": (1, "3a7beb99596f"),
+    "heavy_edge": (1, "c59e458bdf88"),
+    "random": (1, "650890db8d67"),
+}
+
+
+@pytest.mark.parametrize("method", COARSENERS)
+def test_other_partitions_take_another_version(method):
+    digest = hashlib.sha256()
+    for num_nodes, num_edges in ((30, 45), (1200, 3000)):
+        edge_index = torch.randint(num_nodes, (2, num_edges), generator=seeded(num_nodes))
+        labels = COARSENERS[method].partition(edge_index, num_nodes, int(0.8 * num_nodes), generator=seeded())
+        digest.update(labels.numpy().tobytes())
+    assert (COARSENERS[method].version, digest.hexdigest()[:12]) == DIGESTS[method]
+
+
+@pytest.mark.parametrize("method", DETERMINED)
 def test_direction_and_parallel_edges_do_not_matter(method):
     tree = undirected([(0, 1), (1, 2), (1, 3), (3, 4), (4, 5), (4, 6)])
     expected = Coarsen(method, ratios=(0.6,))(graph(7, tree)).partitions
@@ -73,7 +169,7 @@ def test_partitions_survive_batching_and_belong_to_their_graph():
     assert torch.equal(batch[2].partitions, items[2].partitions)
 
 
-@pytest.mark.parametrize("method", PARTITIONERS)
+@pytest.mark.parametrize("method", COARSENERS)
 @pytest.mark.parametrize("name", HARD_GRAPHS)
 def test_coarse_features_and_edges_belong_together(method, name):
     """Every node has a feature of its own, so the features tell which nodes a coarse node holds; its edges must too."""
@@ -106,6 +202,33 @@ def test_different_graphs_of_one_size_draw_differently():
     assert not torch.equal(first[:, 0], second[:, 0])
 
 
+@pytest.mark.parametrize("method", COARSENERS)
+def test_the_number_of_threads_does_not_matter(method):
+    items = [graph(n, torch.randint(n, (2, 2 * n), generator=seeded(n)).t().tolist()) for n in range(3, 60)]
+    coarsen = Coarsen(method)
+    one, three = (list(coarsen.map(items, jobs=jobs)) for jobs in (1, 3))
+    assert [item.num_nodes for item in three] == list(range(3, 60))
+    assert all(torch.equal(a.partitions, b.partitions) for a, b in zip(one, three, strict=True))
+
+
+def test_a_graph_that_cannot_be_coarsened_stops_the_others():
+    items = [graph(4, []), Data(x=torch.ones(3, 1)), *[graph(4, [])] * 100]
+    with pytest.raises(InputError, match="`edge_index`"):
+        list(Coarsen().map(items, jobs=2))
+    with pytest.raises(InputError, match="jobs: expected at least 1; got 0"):
+        list(Coarsen().map(items, jobs=0))
+
+
+def test_auto_chooses_by_size_and_says_so(caplog, monkeypatch):
+    monkeypatch.setattr("sizeshiftreg.coarsening._AUTO_SGC_LIMIT", 10)
+    small, large = graph(10, undirected([(0, i) for i in range(1, 10)])), graph(11, undirected([(0, 1), (2, 3)]))
+    with caplog.at_level(logging.INFO, logger="sizeshiftreg"):
+        for item, method in ((small, "sgc"), (large, "heavy_edge")):
+            assert torch.equal(Coarsen("auto")(item).partitions, Coarsen(method)(item).partitions)
+            assert f"auto: {method} for a graph of {item.num_nodes} nodes" in caplog.text
+            assert Coarsen("auto").chosen(item.num_nodes) == method
+
+
 def test_a_function_of_ones_own_works_by_being_passed_in():
     def halves(edge_index, num_nodes, num_clusters, *, generator):
         return torch.arange(num_nodes) * num_clusters // num_nodes
@@ -125,7 +248,7 @@ def test_ratios_outside_0_to_1_are_refused(ratios):
 
 
 def test_an_unknown_method_is_refused():
-    with pytest.raises(InputError, match="expected one of sgc, mlgc, .*, random; got 'scg'"):
+    with pytest.raises(InputError, match="expected one of sgc, mlgc, .*, random, auto; got 'scg'"):
         Coarsen("scg")
 
 

@@ -18,12 +18,20 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from torch_geometric.data import Data
 
+from sizeshiftreg.coarsening import COARSENER_NAMES
+from sizeshiftreg.coarsening.cache import CACHE_FILE
+from sizeshiftreg.coarsening.contract import Reduce
+from sizeshiftreg.coarsening.threads import one_blas_thread
+from sizeshiftreg.coarsening.transform import Coarsen
 from sizeshiftreg.datasets import TU_DATASETS, is_here, load_dataset
-from sizeshiftreg.errors import InputError
+from sizeshiftreg.draw import draw
+from sizeshiftreg.errors import InputError, choice
 from sizeshiftreg.experiment import Experiment, Row
+from sizeshiftreg.export import export, warm_up
 from sizeshiftreg.recipes import Published, find_cell
-from sizeshiftreg.report import cells, compare_rows, markdown, verdict
+from sizeshiftreg.report import cells, coarsening_cells, coarsening_notes, compare_rows, markdown, verdict
 from sizeshiftreg.reproduce import WorkerDiedError, missing, run_missing
 from sizeshiftreg.results import ResultStore
 from sizeshiftreg.splits import size_split
@@ -55,7 +63,9 @@ Epochs = Annotated[int | None, typer.Option(help="The best one on validation is 
 BatchSize = Annotated[int | None, typer.Option(help="Graphs in a step.", rich_help_panel=_TRAINING)]
 LearningRate = Annotated[float | None, typer.Option(help="Learning rate of Adam.", rich_help_panel=_TRAINING)]
 HiddenDim = Annotated[int | None, typer.Option(help="Width of the encoder.", rich_help_panel=_TRAINING)]
-Coarsener = Annotated[str | None, typer.Option(help="Coarsening method.", rich_help_panel=_SHIFT)]
+Coarsener = Annotated[
+    str | None, typer.Option(help="Coarsening method (see `coarsen --help`).", rich_help_panel=_SHIFT)
+]
 Ratio = Annotated[list[float] | None, typer.Option(help="Coarsening ratio; repeat for more.", rich_help_panel=_SHIFT)]
 CoarseFeatures = Annotated[str | None, typer.Option(help="mean, sum or max.", rich_help_panel=_SHIFT)]
 Weight = Annotated[float | None, typer.Option(help="Weight of the regulariser.", rich_help_panel=_SHIFT)]
@@ -175,6 +185,58 @@ def compare(
     _out.print(verdict(comparison), highlight=False, soft_wrap=True)
 
 
+@app.command()
+def coarsen(
+    data: Annotated[list[str], typer.Argument(help="Data sets, or folders with .pt files of PyG graphs.")],
+    method: Annotated[str, typer.Option(help=f"{', '.join(COARSENER_NAMES)}.")] = "sgc",
+    ratio: Annotated[list[float], typer.Option(help="Coarsening ratio; repeat for more.")] = [0.8, 0.9],  # noqa: B006
+    part: Annotated[str, typer.Option(help="all, or pool: the smallest 50%, which train.")] = "all",
+    features: Annotated[Reduce, typer.Option(help="Features of coarse nodes: mean, sum or max.")] = "mean",
+    seed: Annotated[int, typer.Option(help="Seed of methods that draw.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Threads.", min=1)] = 1,
+    out: Annotated[Path, typer.Option(help="Folder to write to, a folder in it for each data set.")] = Path("coarse"),
+    plot: Annotated[int | None, typer.Option(help="Number of a graph to draw beside its coarse versions.")] = None,
+    root: Root = Path("data"),
+    mirror: Mirror = None,
+    cache: Annotated[bool, typer.Option(help="Keep and reuse partitions in the root folder.")] = True,
+) -> None:
+    """Coarsen data sets; write partitions and coarse graphs, and say what came of it."""
+    choice("part", part, ("all", "pool"))
+    names = [Path(name).resolve().name for name in data]
+    if len(set(names)) < len(names):
+        raise InputError(f"data: expected different names, for each becomes a folder in {out}; got {', '.join(names)}")
+    transform = Coarsen(method, ratios=ratio, seed=seed, cache=root / CACHE_FILE if cache else None)
+    loaded = {name: _graphs_to_coarsen(which, part, root, mirror) for name, which in zip(names, data, strict=True)}
+    for name, graphs in loaded.items():
+        if plot is not None and not 0 <= plot < len(graphs):
+            raise InputError(f"plot: expected a graph of {name}, 0 to {len(graphs) - 1}; got {plot}")
+    with one_blas_thread():
+        compiled = max(warm_up(transform, graphs) for graphs in loaded.values())
+        summaries = {}
+        with _progress() as progress:
+            task = progress.add_task("graphs", total=sum(map(len, loaded.values())))
+            for name, graphs in loaded.items():
+                summaries[name] = export(
+                    graphs, transform, out / name, jobs=jobs, reduce=features, advance=lambda: progress.advance(task)
+                )
+    for name, graphs in loaded.items():
+        if plot is not None:
+            graph = transform(graphs[plot])
+            pictures = {f"{transform.chosen(graph.num_nodes)} {r}": graph.partitions[:, i] for i, r in enumerate(ratio)}
+            draw(graph, pictures, out / name / f"graph-{plot}.png", title=f"{name}, graph {plot}")
+    _print_table(coarsening_cells(summaries))
+    for line in coarsening_notes(summaries, jobs=jobs, compiled=compiled):
+        _out.print(line, highlight=False, soft_wrap=True)
+    _out.print(f"written to {out}: graphs.pt with partitions, coarse-*/graphs.pt", style="dim", highlight=False)
+
+
+def _graphs_to_coarsen(name: str, part: str, root: Path, mirror: str | None) -> list[Data]:
+    dataset = load_dataset(name, root=root, mirror=mirror, bare=True)
+    if part == "all":
+        return list(dataset)
+    return [dataset[i] for i in size_split(dataset).pool.tolist()]
+
+
 def _published(experiment: Experiment) -> Published | None:
     """Return the published figure of an experiment, if its settings are those it was published for."""
     cell = find_cell(experiment.dataset, experiment.model, experiment.method)
@@ -229,17 +291,8 @@ def _run_all(
     """Run what is missing behind a progress bar; return all rows, or stop if one failed."""
     todo = len(missing(experiments, store))
     done = len(experiments) - todo
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
     failed = []
-    with Progress(*columns, console=_err, transient=True) as progress:
+    with _progress() as progress:
         task = progress.add_task("runs", total=len(experiments), completed=done)
         try:
             for row in run_missing(experiments, store, jobs=jobs, root=root, mirror=mirror, device=device):
@@ -255,6 +308,19 @@ def _run_all(
         _err.print(f"{len(failed)} of {len(experiments)} runs failed; details in {store.folder / 'failed'}")
         raise typer.Exit(1)
     return [finished for experiment in experiments if (finished := store.get(experiment))]
+
+
+def _progress() -> Progress:
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=_err, transient=True)
 
 
 def main() -> None:

@@ -86,7 +86,9 @@ class DegreeFeatures(BaseTransform):  # type: ignore[misc]
         return f"DegreeFeatures(max_degree={self.max_degree})"
 
 
-def load_dataset(name: str | Path, *, root: str | Path = "data", mirror: str | None = None) -> InMemoryDataset:
+def load_dataset(
+    name: str | Path, *, root: str | Path = "data", mirror: str | None = None, bare: bool = False
+) -> InMemoryDataset:
     """Load a data set by name, or a folder of one's own.
 
     A collection is downloaded once into `root`; a download that breaks off leaves nothing there. Node features are
@@ -98,6 +100,7 @@ def load_dataset(name: str | Path, *, root: str | Path = "data", mirror: str | N
         root: Where downloaded data sets are kept.
         mirror: Address of a folder that holds `NAME.zip`, any that fsspec knows (https://, s3://, file://, ...);
             by default the environment variable SIZESHIFTREG_MIRROR, and without it the TUDataset site.
+        bare: Accept graphs in a folder that have no classes or features, which can be coarsened, not learned from.
 
     Raises:
         InputError: The name is unknown, the download failed or is not that data set, or a graph is not usable.
@@ -112,19 +115,20 @@ def load_dataset(name: str | Path, *, root: str | Path = "data", mirror: str | N
     if key in TU_DATASETS:
         return _load_collection(key, Path(root), mirror or os.environ.get(MIRROR_VARIABLE) or TUDataset.url)
     if Path(name).is_dir():
-        return _load_folder(Path(name))
+        return _load_folder(Path(name), bare=bare)
     raise InputError(
         f"unknown data set {key!r}: expected one of {', '.join([*TU_DATASETS, *SYNTHETIC])}, or the path of a folder "
         "with .pt files"
     )
 
 
-def check_graphs(graphs: Sequence[Data], *, labels: bool = True) -> None:
+def check_graphs(graphs: Sequence[Data], *, labels: bool = True, features: bool = True) -> None:
     """Raise unless every graph can be used: nodes, finite features of one width, edges inside, and a class.
 
     Args:
         graphs: The graphs.
         labels: Whether every graph must have a class, as for training.
+        features: Whether every graph must have node features.
 
     Raises:
         InputError: Names the first graph that cannot, and why.
@@ -133,12 +137,13 @@ def check_graphs(graphs: Sequence[Data], *, labels: bool = True) -> None:
         raise InputError("the data set is empty: expected graphs, got none")
     width = None
     for number, graph in enumerate(graphs):
-        fault = _fault(graph, labels=labels)
-        if fault is None and width is not None and graph.x.size(1) != width:
-            fault = f"expected node features of width {width}, as in graph 0; got {graph.x.size(1)}"
+        fault = _features_fault(graph) if features or graph.x is not None else None
+        fault = fault or _edges_fault(graph) or (_class_fault(graph) if labels else None)
+        if fault is None and width is not None and graph.num_features != width:
+            fault = f"expected node features of width {width}, as in graph 0; got {graph.num_features}"
         if fault is not None:
             raise InputError(f"graph {number}: {fault}")
-        width = graph.x.size(1)
+        width = graph.num_features
 
 
 def check_classes(graphs: Sequence[Data]) -> int:
@@ -161,9 +166,9 @@ def is_here(name: str, root: str | Path = "data") -> bool:
     return name in SYNTHETIC or (Path(root) / name / "processed").is_dir()
 
 
-def _fault(graph: Data, *, labels: bool) -> str | None:  # noqa: PLR0911 (one line per fault reads best)
-    """Return what makes a graph unusable, or None."""
-    x, edges, y = graph.x, graph.edge_index, graph.y
+def _features_fault(graph: Data) -> str | None:
+    """Return what makes the node features unusable, or None."""
+    x = graph.x
     if x is None:
         return "expected node features `x`; it has none. DegreeFeatures() makes some from the degrees"
     if x.dim() != 2 or not x.is_floating_point():
@@ -173,14 +178,26 @@ def _fault(graph: Data, *, labels: bool) -> str | None:  # noqa: PLR0911 (one li
     if not bool(torch.isfinite(x).all()):
         rows = (~torch.isfinite(x).all(dim=1)).nonzero().flatten().tolist()
         return f"expected finite node features; got NaN or infinity in the rows {rows[:5]} of `x`"
+    return None
+
+
+def _edges_fault(graph: Data) -> str | None:
+    """Return what makes the edges unusable, or None."""
+    edges, num_nodes = graph.edge_index, graph.num_nodes
     if edges is None or edges.dim() != 2 or edges.size(0) != 2 or edges.dtype != torch.long:
         got = "none" if edges is None else f"{edges.dtype} {list(edges.shape)}"
         return f"expected `edge_index` of shape [2, num_edges] and type int64; got {got}"
-    if edges.numel() and not (int(edges.min()) >= 0 and int(edges.max()) < x.size(0)):
+    if not num_nodes:
+        return "expected at least one node; it has none. Leave empty graphs out"
+    if edges.numel() and not (int(edges.min()) >= 0 and int(edges.max()) < num_nodes):
         got = f"ends from {int(edges.min())} to {int(edges.max())}"
-        return f"expected edges between the nodes 0 to {x.size(0) - 1}; got {got}"
-    if not labels:
-        return None
+        return f"expected edges between the nodes 0 to {num_nodes - 1}; got {got}"
+    return None
+
+
+def _class_fault(graph: Data) -> str | None:
+    """Return what makes the class unusable, or None."""
+    y = graph.y
     if y is None:
         return "expected a class `y`; it has none"
     if y.numel() != 1 or y.is_floating_point() or int(y) < 0:
@@ -194,7 +211,7 @@ def _in_memory(graphs: list[Data]) -> InMemoryDataset:
     return dataset
 
 
-def _load_folder(folder: Path) -> InMemoryDataset:
+def _load_folder(folder: Path, *, bare: bool) -> InMemoryDataset:
     files = sorted(folder.glob("*.pt"))
     if not files:
         raise InputError(f"{folder}: expected .pt files, each a PyG Data or a list of them; there are none")
@@ -212,10 +229,23 @@ def _load_folder(folder: Path) -> InMemoryDataset:
         if not all(isinstance(item, Data) for item in items):
             raise InputError(f"{file}: expected a PyG Data or a list of them; got {type(content).__name__}")
         graphs += items
-    check_graphs(graphs)
-    return _in_memory(
-        [Data(x=graph.x.float(), edge_index=graph.edge_index, y=graph.y.view(1).long()) for graph in graphs]
-    )
+    check_graphs(graphs, labels=not bare, features=not bare)
+    kept = [name for name in ("x", "y", "partitions") if all(graph.get(name) is not None for graph in graphs)]
+    return _in_memory([_plain(graph, kept, labels=not bare) for graph in graphs])
+
+
+def _plain(graph: Data, kept: list[str], *, labels: bool) -> Data:
+    """Return a graph with the attributes that are used alone, in their usual types."""
+    item = Data(edge_index=graph.edge_index)
+    if "x" in kept:
+        item.x = graph.x.float()
+    else:
+        item.num_nodes = graph.num_nodes
+    if "y" in kept:
+        item.y = graph.y.view(1).long() if labels else graph.y
+    if "partitions" in kept:
+        item.partitions = graph.partitions
+    return item
 
 
 def _load_collection(name: str, root: Path, mirror: str) -> InMemoryDataset:

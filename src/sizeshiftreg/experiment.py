@@ -17,7 +17,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch_geometric.data import Data
 
-from sizeshiftreg.coarsening import PARTITIONERS
+from sizeshiftreg.coarsening import COARSENER_NAMES
+from sizeshiftreg.coarsening.cache import CACHE_FILE
 from sizeshiftreg.coarsening.contract import REDUCTIONS, Reduce
 from sizeshiftreg.coarsening.threads import one_blas_thread
 from sizeshiftreg.coarsening.transform import Coarsen, check_ratios
@@ -104,7 +105,7 @@ class Experiment:
         choice("model", self.model, get_args(Model))
         choice("method", self.method, get_args(Method))
         choice("readout", self.readout, READOUTS)
-        choice("coarsener", self.coarsener, PARTITIONERS)
+        choice("coarsener", self.coarsener, COARSENER_NAMES)
         choice("coarse_features", self.coarse_features, REDUCTIONS)
         choice("pna_degrees", self.pna_degrees, get_args(PNADegrees))
         choice("bound", self.bound, (*get_args(Bound), None))
@@ -279,7 +280,7 @@ def _coarse_pool(
     """
     del data_hash  # part of the key alone
     graphs, _ = load_graphs(name, root, mirror)
-    coarsen = Coarsen(method, ratios=ratios, seed=seed)
+    coarsen = Coarsen(method, ratios=ratios, seed=seed, cache=Path(root) / CACHE_FILE)
     coarse = {i: coarsen(graphs[i]) for i in sorted(pool)}
     return coarse, _digest(graph.partitions for graph in coarse.values())
 

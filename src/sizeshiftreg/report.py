@@ -1,6 +1,6 @@
-"""Report: rows -> a comparison with honest statistics, as text. It trains nothing."""
+"""Report: rows -> a comparison with honest statistics, and summaries -> tables, as text. It computes nothing else."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from scipy import stats
 
 from sizeshiftreg.errors import InputError
 from sizeshiftreg.experiment import Row
+from sizeshiftreg.export import SAMPLE_NODES, Summary
 from sizeshiftreg.recipes import Published
 
 _CONFIDENCE = 0.95
@@ -142,6 +143,42 @@ def markdown(comparison: Comparison) -> str:
     rule = ["---", *["---:"] * (len(header) - 1)]
     table = "\n".join("| " + " | ".join(line) + " |" for line in (header, rule, *body))
     return f"**{comparison.title}**\n\n{table}\n\n{verdict(comparison)}"
+
+
+def coarsening_cells(summaries: Mapping[str, Summary]) -> list[list[str]]:
+    """Return what coarsening came to as a table of text: a line per data set, and under it one per ratio."""
+    table = [["data set", "ratio", "graphs", "nodes", "edges", "distance", "ms per graph"]]
+    for name, each in summaries.items():
+        sizes = [f"{number:,}" for number in (each.graphs, each.nodes, each.edges)]
+        table.append([name, "", *sizes, "", f"{1000 * each.seconds / each.graphs:.2f}"])
+        for view in each.views:
+            distance = "" if view.distance is None else f"{view.distance:.3f}"
+            table.append(["", f"{view.ratio:g}", "", f"{view.nodes:,}", f"{view.edges:,}", distance, ""])
+    return table
+
+
+def coarsening_notes(summaries: Mapping[str, Summary], *, jobs: int, compiled: float) -> list[str]:
+    """Return what a table of coarsening does not show: methods, cache, times, sample, direction."""
+    every = list(summaries.values())
+    graphs, seconds = sum(each.graphs for each in every), sum(each.seconds for each in every)
+    methods: dict[str, int] = {}
+    for each in every:
+        for method, count in each.methods.items():
+            methods[method] = methods.get(method, 0) + count
+    used = ", ".join(f"{method} ({count:,} graphs)" for method, count in methods.items())
+    threads = "one thread" if jobs == 1 else f"{jobs} threads"
+    notes = [f"method: {used}", f"time: {seconds:.1f} s on {threads}, after {compiled:.1f} s to compile or load"]
+    if sparse := sum(each.sparse for each in every):
+        notes.append(f"sparse path: {sparse:,} graphs")
+    if reused := sum(each.reused for each in every):
+        partitions = sum(each.graphs * len(each.views) for each in every)
+        notes.append(f"cache: {reused:,} of {partitions:,} partitions were there; --no-cache computes them anew")
+    if sampled := sum(each.sampled for each in every):
+        of = f"{sampled:,} of {graphs:,} graphs (at most {SAMPLE_NODES} nodes, evenly spaced)"
+        notes.append(f"distance: mean spectral distance over {of}; lower is better")
+    if directed := sum(each.directed for each in every):
+        notes.append(f"directed: {directed:,} graphs have edges in one direction only; they counted in both")
+    return notes
 
 
 def _title(pairs: Sequence[tuple[Row, Row]]) -> str:

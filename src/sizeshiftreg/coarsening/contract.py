@@ -19,10 +19,10 @@ def contract(batch: Data, partition: Tensor, *, reduce: Reduce = "mean", edge_we
     The coarse nodes of a graph stand in the order of their labels. Two coarse nodes are joined when some node of
     one touches some node of the other; a cluster with an inner edge has a self-loop. Features are reduced over the
     nodes of a cluster, edge attributes are averaged over the merged edges, graph labels `y` are kept. Labels need
-    not be consecutive, nor the batch vector sorted.
+    not be consecutive, nor the batch vector sorted. Without node features only edges are contracted.
 
     Args:
-        batch: A batch of graphs, or one graph, with `x` [num_nodes, num_features].
+        batch: A batch of graphs, or one graph, with `x` [num_nodes, num_features] if they have features.
         partition: The label of every node within its own graph, [num_nodes].
         reduce: How the features of a cluster become those of its coarse node.
         edge_weight: Also return `edge_weight` [num_coarse_edges]: the sum of the merged edges' weights, or their number
@@ -40,12 +40,10 @@ def contract(batch: Data, partition: Tensor, *, reduce: Reduce = "mean", edge_we
         ([[2.0], [5.0]], [[0, 0, 1], [0, 1, 0]])
     """
     choice("reduce", reduce, REDUCTIONS)
-    if batch.x is None:
-        raise InputError("contract: expected node features `x`; the batch has none. Give every node a feature first")
-    x = batch.x
-    if partition.shape != (x.size(0),) or partition.is_floating_point():
+    num_nodes = int(batch.num_nodes or 0)
+    if partition.shape != (num_nodes,) or partition.is_floating_point():
         raise InputError(
-            f"contract: expected a partition with one integer label per node, shape [{x.size(0)}]; got "
+            f"contract: expected a partition with one integer label per node, shape [{num_nodes}]; got "
             f"{partition.dtype} of shape {list(partition.shape)}. It belongs to another graph, or nodes were added or "
             "removed after coarsening; coarsen last"
         )
@@ -59,11 +57,15 @@ def contract(batch: Data, partition: Tensor, *, reduce: Reduce = "mean", edge_we
     keys, cluster = torch.unique(graph_of * span + partition, return_inverse=True)  # [num_coarse], [num_nodes]
     coarse_graph_of = torch.div(keys, span, rounding_mode="floor")
 
-    coarse_x = scatter(x, cluster, dim=0, dim_size=keys.size(0), reduce=reduce)
     edge_index = cluster[batch.edge_index]
-    coarse = Batch(x=coarse_x, batch=coarse_graph_of)
+    coarse = Batch(batch=coarse_graph_of)
+    if batch.x is not None:
+        coarse.x = scatter(batch.x, cluster, dim=0, dim_size=keys.size(0), reduce=reduce)
+    else:
+        coarse.num_nodes = keys.size(0)
     if edge_weight:
-        weights = batch.get("edge_weight", x.new_ones(edge_index.size(1)))
+        ones = torch.ones(edge_index.size(1), device=edge_index.device)
+        weights = batch.get("edge_weight", ones if batch.x is None else ones.to(batch.x.dtype))
         _, coarse.edge_weight = coalesce(edge_index, weights, num_nodes=keys.size(0), reduce="sum")
     if batch.edge_attr is not None:
         coarse.edge_index, coarse.edge_attr = coalesce(
@@ -82,7 +84,7 @@ def graph_of_node(batch: Data) -> tuple[Tensor, int]:
     """Return the batch vector and the number of graphs; a single graph is a batch of one."""
     graph_of = getattr(batch, "batch", None)
     if graph_of is None:
-        return torch.zeros(batch.x.size(0), dtype=torch.long, device=batch.x.device), 1
+        return torch.zeros(batch.num_nodes, dtype=torch.long, device=batch.edge_index.device), 1
     if isinstance(batch, Batch):
         return graph_of, batch.num_graphs
     return graph_of, int(graph_of.max()) + 1

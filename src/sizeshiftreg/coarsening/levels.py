@@ -17,6 +17,8 @@ from sizeshiftreg.coarsening.agglomeration import by_first_appearance
 WINDOW = 64
 # At most every so many-th node is merged away in a round, so that later merges see what earlier ones made.
 _PER_ROUND = 8
+# A matching that takes less than one node in so many is stuck at hubs.
+_FEW = 20
 
 # (matrix, cluster sizes, at most so many merges) -> the node that every node goes into
 Finder = Callable[[sp.csr_array, Floats, int], Labels]
@@ -84,6 +86,34 @@ def match(first: Labels, second: Labels, num_nodes: int, at_most: int) -> Labels
             free[a] = free[b] = False
             into[max(a, b)] = min(a, b)
             taken += 1
+    return into
+
+
+def match_edges(matrix: sp.csr_array, first: Labels, second: Labels, at_most: int) -> Labels:
+    """Match along edges in their order; where most nodes hang on few, also nodes that hang on the same one.
+
+    Around a hub an edge at most is matched in a round, so a star would take as many rounds as it has leaves. As METIS
+    does (LaSalle et al. 2015), nodes left over are then paired when their heaviest edges lead to the same node.
+    """
+    num_nodes = matrix.shape[0]
+    into: Labels = match(first, second, num_nodes, at_most)
+    merged = np.flatnonzero(into != np.arange(num_nodes))
+    if not 0 < len(merged) < min(at_most, num_nodes // _FEW):
+        return into
+    free = np.ones(num_nodes, dtype=np.bool_)
+    free[merged] = free[into[merged]] = False
+    entries = matrix.tocoo()
+    inside = free[entries.row] & (entries.row != entries.col)
+    row, column, weight = entries.row[inside], entries.col[inside], entries.data[inside]
+    order = np.lexsort((column, -weight, row))
+    left, at = np.unique(row[order], return_index=True)
+    hub = column[order][at]
+    order = np.argsort(hub, kind="stable")
+    left, hub = left[order], hub[order]
+    # Of the nodes at one hub, the first and second are a pair, the third and fourth, and so on.
+    rank = np.arange(len(hub)) - np.searchsorted(hub, hub)
+    first_of_pair = np.flatnonzero((rank[:-1] % 2 == 0) & (hub[:-1] == hub[1:]))[: at_most - len(merged)]
+    into[left[first_of_pair + 1]] = left[first_of_pair]
     return into
 
 

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 from sizeshiftreg.coarsening.adjacency import Floats, Labels, sparse_adjacency
-from sizeshiftreg.coarsening.levels import match, merge_in_levels
+from sizeshiftreg.coarsening.levels import match_edges, merge_in_levels
 
 
 def heavy_edge(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: torch.Generator) -> Tensor:
     """Partition by heavy-edge matching, level by level.
 
     An edge is as heavy as its weight divided by the larger degree of its ends. On every level the heaviest edges
-    without a common end are contracted, and the weights of what falls together are added. It is sparse for graphs of
-    any size. Directed edges count in both directions.
+    without a common end are contracted, and the weights of what falls together are added; around hubs, nodes that hang
+    on the same one are merged too. It is sparse for graphs of any size. Directed edges count in both directions.
 
     Args:
         edge_index: The edges, [2, num_edges].
@@ -35,11 +35,11 @@ def heavy_edge(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generat
 
 
 def _heaviest(adjacency: sp.csr_array, size: Floats, at_most: int) -> Labels:
+    del size
     first, second, weight, degree = edges_once(adjacency)
     heaviness = weight / np.maximum(degree[first], degree[second])
     order = np.argsort(-heaviness, kind="stable")
-    into: Labels = match(first[order], second[order], len(size), at_most)
-    return into
+    return match_edges(adjacency, first[order], second[order], at_most)
 
 
 def edges_once(adjacency: sp.csr_array) -> tuple[Labels, Labels, Floats, Floats]:

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator, lobpcg
 from torch import Tensor
 
 from sizeshiftreg.coarsening.adjacency import DENSE_LIMIT, Floats, Labels, sparse_adjacency
-from sizeshiftreg.coarsening.levels import match, merge_in_levels
+from sizeshiftreg.coarsening.levels import match_edges, merge_in_levels
 from sizeshiftreg.coarsening.matching import edges_once
 from sizeshiftreg.coarsening.threads import one_blas_thread
 
@@ -101,8 +101,7 @@ class _Edges:
         # For a pair, the general cost comes down to this.
         cost = ((signals[first] - signals[second]) ** 2).sum(1) * (degree[first] + degree[second])
         order = np.argsort(np.round(cost / max(cost.max(), _ZERO), _DIGITS), kind="stable")
-        into: Labels = match(first[order], second[order], adjacency.shape[0], at_most)
-        return into
+        return match_edges(adjacency, first[order], second[order], at_most)
 
 
 class _Neighbourhoods(_Edges):
@@ -244,11 +243,20 @@ def _cost(
             b = indices[p]
             within += weights[p]
             if a < b:
-                total += weights[p] * np.sum((signals[a] - signals[b]) ** 2)
-        total += 2.0 * (degree[a] - within) * np.sum((signals[a] - mean) ** 2)
+                total += weights[p] * _apart(signals[a], signals[b])
+        total += 2.0 * (degree[a] - within) * _apart(signals[a], mean)
     for node in nodes:
         inside[node] = False
     return total / (len(nodes) - 1)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _apart(a: Floats, b: Floats) -> float:
+    """Return the squared distance; a loop makes no arrays."""
+    total = 0.0
+    for s in range(len(a)):
+        total += (a[s] - b[s]) ** 2
+    return total
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
