@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: install demo test slow lint bench docs clean
+.PHONY: install demo test slow lint bench docs figures clean
 
 install: $(READY)
 
@@ -30,6 +30,9 @@ bench: install
 
 docs: install
 	$(BIN)/python docs/tables.py
+
+figures: install
+	$(BIN)/python docs/figures.py
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis

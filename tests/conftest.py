@@ -1,6 +1,7 @@
 """Shared pieces of the tests: the paper's data sets, tiny literal graphs, and the hypothesis profile."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from hypothesis import settings
 from torch_geometric.data import Data, InMemoryDataset
 
-from sizeshiftreg import load_dataset
+from sizeshiftreg import cli, load_dataset
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
 torch.set_num_threads(1)
@@ -47,6 +48,24 @@ def paper_dataset(mirror):
         return load_dataset(name, root=DATA_ROOT, mirror=mirror)
 
     return load
+
+
+@pytest.fixture
+def command(monkeypatch, tmp_path, capfd):
+    """Return a function that runs the command line in this process: (exit code, output, errors)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["sizeshiftreg", *map(str, words)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    return call
 
 
 def graph(num_nodes: int, edges: list[tuple[int, int]], *, y: int = 0, width: int = 2, seed: int = 0) -> Data:

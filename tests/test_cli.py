@@ -13,28 +13,10 @@ from sizeshiftreg import ResultStore, cli
 QUICK = ["--epochs", "1", "--lr", "0.01"]
 
 
-@pytest.fixture
-def command(monkeypatch, tmp_path, capfd):
-    """Return a function that runs the command line in this process: (exit code, output, errors)."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["sizeshiftreg", *map(str, words)])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        out, err = capfd.readouterr()
-        return code, out, err
-
-    return call
-
-
 def test_help_lists_the_commands():
     result = CliRunner().invoke(cli.app, ["--help"])
     assert result.exit_code == 0
-    for name in ("datasets", "run", "compare"):
+    for name in ("datasets", "run", "compare", "coarsen"):
         assert name in result.output
 
 

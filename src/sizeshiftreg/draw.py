@@ -67,7 +67,7 @@ def draw(graph: Data, partitions: Mapping[str, Tensor], file: Path, *, title: st
         figure.suptitle(title, fontsize=11)
     file.parent.mkdir(parents=True, exist_ok=True)
     try:
-        figure.savefig(file, dpi=150, metadata=_without_date(file))
+        figure.savefig(file, dpi=110, metadata=_without_date(file))
     except (ValueError, OSError) as error:  # an unknown ending, or a place that cannot be written
         raise InputError(f"the drawing cannot be written to {file}: {error}") from error
 
@@ -111,7 +111,9 @@ def _picture(axis: Axes, start: Floats, edges: Ints, labels: Ints, kinds: Ints) 
         LineCollection(list(place[between]), linewidths=0.8 + 0.7 * (width - 1.0), colors=_EDGE, zorder=1)
     )
     lengths = np.linalg.norm(place[between[:, 0]] - place[between[:, 1]], axis=1)
-    radius = 0.3 * (float(np.median(lengths)) if len(lengths) else 0.3) * np.sqrt(count)
+    # The layout fills the square from -1 to 1, whatever the graph.
+    unit = min([float(np.median(lengths))] * (len(lengths) > 0) + [1.1 / np.sqrt(len(count))])
+    radius = 0.3 * unit * np.sqrt(count)
     patches, colours = [], []
     for node in np.argsort(-count, kind="stable"):  # the small ones on top
         kind, shares = np.unique(kinds[labels == node], return_counts=True)
