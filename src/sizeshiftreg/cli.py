@@ -23,7 +23,7 @@ from torch_geometric.data import Data
 from sizeshiftreg.coarsening import COARSENER_NAMES
 from sizeshiftreg.coarsening.cache import CACHE_FILE
 from sizeshiftreg.coarsening.contract import Reduce
-from sizeshiftreg.coarsening.threads import one_blas_thread
+from sizeshiftreg.coarsening.threads import one_thread
 from sizeshiftreg.coarsening.transform import Coarsen
 from sizeshiftreg.datasets import TU_DATASETS, is_here, load_dataset
 from sizeshiftreg.draw import draw
@@ -210,7 +210,7 @@ def coarsen(
     for name, graphs in loaded.items():
         if plot is not None and not 0 <= plot < len(graphs):
             raise InputError(f"plot: expected a graph of {name}, 0 to {len(graphs) - 1}; got {plot}")
-    with one_blas_thread():
+    with one_thread():
         compiled = max(warm_up(transform, graphs) for graphs in loaded.values())
         summaries = {}
         with _progress() as progress:

@@ -6,8 +6,7 @@ import math
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, asdict, dataclass, fields
 from functools import lru_cache, partial
 from importlib.metadata import version
@@ -20,7 +19,7 @@ from torch_geometric.data import Data
 from sizeshiftreg.coarsening import COARSENER_NAMES
 from sizeshiftreg.coarsening.cache import CACHE_FILE
 from sizeshiftreg.coarsening.contract import REDUCTIONS, Reduce
-from sizeshiftreg.coarsening.threads import one_blas_thread
+from sizeshiftreg.coarsening.threads import one_thread
 from sizeshiftreg.coarsening.transform import Coarsen, check_ratios
 from sizeshiftreg.datasets import check_classes, check_graphs, load_dataset
 from sizeshiftreg.discrepancies import Bound, cmd
@@ -154,7 +153,7 @@ def run(experiment: Experiment, *, root: str | Path = "data", mirror: str | None
         ('ok', True)
     """
     forked = [torch.device(device)] if torch.device(device).type == "cuda" else []
-    with _one_thread(), torch.random.fork_rng(devices=forked):
+    with one_thread(), torch.random.fork_rng(devices=forked):
         graphs, data_hash = load_graphs(experiment.dataset, root, mirror)
         num_classes = check_classes(graphs)
         split = size_split(
@@ -302,18 +301,6 @@ def _check_number(
 
 def _differs(experiment: Experiment, field: Field[Any]) -> bool:
     return field.default is MISSING or bool(getattr(experiment, field.name) != field.default)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute with one thread: sums then have one order, and small tensors are faster."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with one_blas_thread():
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @lru_cache(maxsize=1)

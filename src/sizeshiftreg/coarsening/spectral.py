@@ -23,8 +23,9 @@ from sizeshiftreg.coarsening.threads import one_blas_thread
 
 # Beyond this many nodes, where the exact way takes seconds, SGC takes the sparse path.
 SGC_DENSE_LIMIT = 500
-# More cuts than this, which only graphs of over 300 nodes have, are thinned out evenly.
-_MOST_CUTS = 64
+# More cuts than this, which at a ratio of 0.8 only graphs of over 80 nodes have, are thinned out evenly: on those of DD
+# all of them lower the mean spectral distance by less than one part in 10,000, and take twice the time.
+_MOST_CUTS = 16
 # Eigenvalues that are 1 come out as 1 +- rounding; both sides of 1 must take them.
 _ROUNDING = 1e-9
 

@@ -1,4 +1,4 @@
-"""One BLAS thread: on matrices as small as molecules the default thread pools cost more than they give."""
+"""One thread: on matrices as small as molecules the default thread pools cost more than they give."""
 
 import importlib
 import threading
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+import torch
 from threadpoolctl import ThreadpoolController
 
 _lock = threading.Lock()
@@ -42,3 +43,15 @@ def one_blas_thread() -> Iterator[None]:
             if _inside == 0 and _limit is not None:
                 _limit.restore_original_limits()
                 _limit = None
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run the block with one thread in torch, too: sums then have one order, and small tensors are faster."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with one_blas_thread():
+            yield
+    finally:
+        torch.set_num_threads(before)
