@@ -113,7 +113,7 @@ def test_only_the_training_graphs_tell_pna_the_degrees(paper_dataset):
     [
         ("model", "gat", "model: expected one of gin, gcn, pna; got 'gat'"),
         ("method", "dropout", "method: expected one of plain, size_shift; got 'dropout'"),
-        ("coarsener", "louvain", "coarsener: expected one of sgc, mlgc, .*, random; got 'louvain'"),
+        ("coarsener", "louvain", "coarsener: expected one of sgc, mlgc, .*, random, auto; got 'louvain'"),
         ("coarse_features", "median", "coarse_features: expected one of mean, sum, max"),
         ("readout", "median", "readout: expected one of"),
         ("bound", "relu", "bound: expected one of tanh, sigmoid"),

@@ -1,9 +1,11 @@
 """Discrepancies: how far apart are two sets of node embeddings, for every graph of a batch at once."""
 
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from sizeshiftreg.errors import InputError, choice
 
@@ -17,6 +19,60 @@ class Discrepancy(Protocol):
     def __call__(self, x: Tensor, y: Tensor, x_batch: Tensor, y_batch: Tensor, num_graphs: int) -> Tensor:
         """Return one value per graph, [num_graphs]."""
         ...
+
+
+@runtime_checkable
+class Summarizing(Protocol):
+    """A discrepancy that compares summaries: that of the original serves for all views."""
+
+    def summarize(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+        """Return a summary of every graph, [num_graphs, ...]."""
+        ...
+
+    def compare(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return how far apart two summaries are, for every graph, [num_graphs]."""
+        ...
+
+
+@dataclass(frozen=True)
+class CentralMoments:
+    """Central moment discrepancy as an object; see `cmd`.
+
+    Attributes:
+        moments: The highest moment that is compared.
+        bound: Activation that bounds the embeddings, or None.
+    """
+
+    moments: int = 5
+    bound: Bound | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        if self.moments < 1:
+            raise InputError(f"cmd: expected at least one moment; got moments={self.moments}")
+        if self.bound is not None:
+            choice("bound", self.bound, _INTERVAL_LENGTH)
+
+    def __call__(self, x: Tensor, y: Tensor, x_batch: Tensor, y_batch: Tensor, num_graphs: int) -> Tensor:
+        """Return the discrepancy of every graph, [num_graphs]."""
+        return self.compare(self.summarize(x, x_batch, num_graphs), self.summarize(y, y_batch, num_graphs))
+
+    def summarize(self, x: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+        """Return mean and central moments of every graph, [num_graphs, moments, dim]."""
+        x = _enough_digits(x)
+        if self.bound is not None:
+            x = torch.tanh(x) if self.bound == "tanh" else torch.sigmoid(x)
+        moments: Tensor = _SegmentMoments.apply(x, batch, num_graphs, self.moments)  # type: ignore[no-untyped-call]
+        return moments
+
+    def compare(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return the sum of the distances of the moments, each in its scale, [num_graphs]."""
+        # The norm's gradient at zero is zero (not nan), so two equal sets do no harm.
+        norms: Tensor = torch.linalg.vector_norm(a - b, dim=-1)  # [num_graphs, moments]
+        if self.bound is None:
+            return norms.sum(-1)
+        order = torch.arange(1, self.moments + 1, dtype=norms.dtype, device=norms.device)
+        return (norms * _INTERVAL_LENGTH[self.bound] ** -order).sum(-1)
 
 
 def cmd(
@@ -52,40 +108,58 @@ def cmd(
         >>> cmd(x, y, torch.tensor([0, 0]), torch.tensor([0]), 1, moments=3)  # means 1 and 1, variances 1 and 0
         tensor([1.])
     """
-    if moments < 1:
-        raise InputError(f"cmd: expected at least one moment; got moments={moments}")
-    if x.dtype in (torch.float16, torch.bfloat16):  # under mixed precision: fifth powers and counts need more digits
-        x, y = x.float(), y.float()
-    length = 1.0
-    if bound is not None:
-        choice("bound", bound, _INTERVAL_LENGTH)
-        length = _INTERVAL_LENGTH[bound]
-        activation = torch.tanh if bound == "tanh" else torch.sigmoid
-        x, y = activation(x), activation(y)
-    difference = _moments(x, x_batch, num_graphs, moments) - _moments(y, y_batch, num_graphs, moments)
-    # The norm's gradient at zero is zero (not nan), so two equal sets do no harm.
-    norms = torch.linalg.vector_norm(difference.view(num_graphs, moments, -1), dim=-1)  # [num_graphs, moments]
-    order = torch.arange(1, moments + 1, dtype=norms.dtype, device=norms.device)
-    total: Tensor = (norms * length**-order).sum(-1)
-    return total
+    return CentralMoments(moments, bound)(x, y, x_batch, y_batch, num_graphs)
 
 
-def _moments(x: Tensor, batch: Tensor, num_graphs: int, moments: int) -> Tensor:
-    """Return the mean and the central moments of every graph side by side, [num_graphs, moments * dim]."""
-    count = batch.new_zeros(num_graphs).index_add(0, batch, torch.ones_like(batch))
-    count = count.clamp(min=1).to(x.dtype).unsqueeze(-1)
+class _SegmentMoments(torch.autograd.Function):
+    """Mean and central moments of the rows of every graph, with few passes over the rows in either direction."""
 
-    def mean(values: Tensor) -> Tensor:
-        return values.new_zeros(num_graphs, values.size(1)).index_add(0, batch, values) / count
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, batch: Tensor, num_graphs: int, moments: int) -> Tensor:
+        dim = x.size(1)
+        count = _counts(batch, num_graphs, x)
+        first = x.new_zeros(num_graphs, dim).index_add_(0, batch, x).div_(count)
+        centred = x - first.index_select(0, batch)
+        found = [first]
+        if moments > 1:
+            powers = x.new_empty(x.size(0), moments - 1, dim)
+            torch.mul(centred, centred, out=powers[:, 0])
+            for k in range(1, moments - 1):
+                torch.mul(powers[:, k - 1], centred, out=powers[:, k])
+            sums = x.new_zeros(num_graphs, (moments - 1) * dim).index_add_(0, batch, powers.flatten(1))
+            found.append(sums.div_(count))
+        result = torch.cat(found, dim=1).view(num_graphs, moments, dim)
+        ctx.save_for_backward(centred, batch, count, result)
+        return result
 
-    first = mean(x)
-    if moments == 1:
-        return first
-    centred = x - first.index_select(0, batch)
-    powers = [centred * centred]
-    while len(powers) < moments - 1:
-        powers.append(powers[-1] * centred)
-    return torch.cat([first, mean(torch.cat(powers, dim=1))], dim=1)
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        # Of m_k = mean((x - m_1)^k), the derivative by x_i is k / n * ((x_i - m_1)^(k-1) - m_(k-1)), with 0 in the
+        # place of m_1 for k = 2; so every graph has a polynomial, evaluated at its centred rows.
+        centred, batch, count, result = ctx.saved_tensors
+        num_graphs, moments, dim = result.shape
+        order = torch.arange(1, moments + 1, dtype=gradient.dtype, device=gradient.device).view(1, -1, 1)
+        coefficients = gradient * order / count.unsqueeze(-1)
+        if moments > 2:
+            constant = (coefficients[:, 2:] * result[:, 1:-1]).sum(1)
+            coefficients = torch.cat([(coefficients[:, 0] - constant).unsqueeze(1), coefficients[:, 1:]], dim=1)
+        at_rows = coefficients.reshape(num_graphs, -1).index_select(0, batch).view(-1, moments, dim)
+        total = at_rows[:, moments - 1]
+        for k in range(moments - 2, -1, -1):
+            total = torch.addcmul(at_rows[:, k], total, centred)
+        return total, None, None, None
 
 
-DISCREPANCIES: dict[str, Discrepancy] = {"cmd": cmd}
+def _counts(batch: Tensor, num_graphs: int, like: Tensor) -> Tensor:
+    """Return the number of rows of every graph, at least 1, [num_graphs, 1]."""
+    ones = torch.ones_like(batch, dtype=like.dtype)
+    return like.new_zeros(num_graphs).index_add_(0, batch, ones).clamp_(min=1).unsqueeze(-1)
+
+
+def _enough_digits(x: Tensor) -> Tensor:
+    """Under mixed precision, fifth powers and counts need more digits."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+DISCREPANCIES: dict[str, Discrepancy] = {"cmd": CentralMoments()}

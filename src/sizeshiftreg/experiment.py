@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, asdict, dataclass, fields
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -22,11 +22,11 @@ from sizeshiftreg.coarsening.contract import REDUCTIONS, Reduce
 from sizeshiftreg.coarsening.threads import one_thread
 from sizeshiftreg.coarsening.transform import Coarsen, check_ratios
 from sizeshiftreg.datasets import check_classes, check_graphs, load_dataset
-from sizeshiftreg.discrepancies import Bound, cmd
+from sizeshiftreg.discrepancies import Bound, CentralMoments
 from sizeshiftreg.encoders import GCN, GIN, PNA, PNADegrees, Stack, degree_histogram
 from sizeshiftreg.errors import InputError, choice
 from sizeshiftreg.models import READOUTS, GraphClassifier, Readout
-from sizeshiftreg.regularizers import NoRegularizer, Regularizer, SizeShift
+from sizeshiftreg.regularizers import NoRegularizer, Regularizer, SizeShift, Views
 from sizeshiftreg.splits import Split, size_split
 from sizeshiftreg.store import GraphStore
 from sizeshiftreg.training import DivergedError, evaluate, fit
@@ -68,6 +68,8 @@ class Experiment:
         bound: Activation that bounds the embeddings in the discrepancy.
         average: Average the discrepancies, as the published code does, or sum them.
         batch_norm: Whether the views move the batch-norm statistics ("all") or not ("original").
+        views: Every step compares all views, or one that is drawn ("sampled").
+        share: With sampled views, the share of the graphs that are compared in a step.
 
     Example:
         >>> Experiment(dataset="PROTEINS", model="gin", method="plain").id
@@ -98,6 +100,8 @@ class Experiment:
     bound: Bound | None = None
     average: bool = True
     batch_norm: Literal["all", "original"] = "all"
+    views: Views = "all"
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         """Check every field, so that a mistake shows before anything is computed."""
@@ -109,6 +113,7 @@ class Experiment:
         choice("pna_degrees", self.pna_degrees, get_args(PNADegrees))
         choice("bound", self.bound, (*get_args(Bound), None))
         choice("batch_norm", self.batch_norm, ("all", "original"))
+        choice("views", self.views, get_args(Views))
         for name in ("epochs", "hidden_dim", "num_layers", "moments"):
             _check_number(name, getattr(self, name), "an integer of at least 1", lambda v: v >= 1, int)
         for name in ("seed", "split_seed", "coarse_seed"):
@@ -119,10 +124,13 @@ class Experiment:
         for name in ("train_below", "test_above"):
             _check_number(name, getattr(self, name), "a quantile between 0 and 1", lambda v: 0 < v < 1)
         _check_number("dropout", self.dropout, "a share from 0 up to 1", lambda v: 0 <= v < 1)
+        _check_number("share", self.share, "a share above 0 and at most 1", lambda v: 0 < v <= 1)
+        if self.share < 1 and self.views == "all":
+            raise InputError(f'share: expected 1 with views="all"; got {self.share}. Take views="sampled"')
         check_ratios(self.ratios)
         # One form for equal values, whoever wrote them (1 or 1.0, a list or a tuple): the id is made of them.
         object.__setattr__(self, "ratios", tuple(float(ratio) for ratio in self.ratios))
-        for name in ("lr", "weight", "dropout", "train_below", "test_above"):
+        for name in ("lr", "weight", "dropout", "train_below", "test_above", "share"):
             object.__setattr__(self, name, float(getattr(self, name)))
 
     @property
@@ -234,8 +242,11 @@ def _training_graphs(
     regularizer = SizeShift(
         experiment.weight,
         reduce=experiment.coarse_features,
-        discrepancy=partial(cmd, moments=experiment.moments, bound=experiment.bound),
+        discrepancy=CentralMoments(experiment.moments, experiment.bound),
         average=experiment.average,
+        views=experiment.views,
+        share=experiment.share,
+        seed=experiment.seed,
         batch_norm=experiment.batch_norm,
     )
     return [pool[i] for i in split.train.tolist()], regularizer, views_hash

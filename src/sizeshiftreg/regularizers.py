@@ -1,25 +1,47 @@
 """The regulariser: embeddings of a graph and of its coarse views should be distributed alike."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol, get_args
 
+import torch
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 
-from sizeshiftreg.coarsening.contract import REDUCTIONS, Reduce, contract, graph_of_node
-from sizeshiftreg.discrepancies import DISCREPANCIES, Discrepancy
+from sizeshiftreg.coarsening.contract import REDUCTIONS, Reduce, contract, graph_of_node, pick
+from sizeshiftreg.discrepancies import DISCREPANCIES, Discrepancy, Summarizing
 from sizeshiftreg.errors import InputError, choice
 
-Encoder = Callable[[Tensor, Tensor], Tensor]
+Encoder = Callable[..., Tensor]
+Views = Literal["all", "sampled"]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a step looks at.
+
+    Attributes:
+        views: Numbers of the views, in the order of the ratios.
+        of: Number of views that they were drawn from.
+        graphs: Positions of the graphs in the batch, sorted, on the CPU; None for all.
+    """
+
+    views: tuple[int, ...]
+    of: int
+    graphs: Tensor | None = None
 
 
 class Regularizer(Protocol):
     """What a regulariser is: a penalty on an encoder, and the views that it compares with."""
 
     def views(self, batch: Batch) -> list[Batch]:
-        """Return the views of a batch that the penalty will pass through the encoder."""
+        """Return all views of a batch, from which steps draw."""
+        ...
+
+    def draw(self, num_views: int, num_graphs: int) -> Draw:
+        """Return which views of which graphs the next step looks at."""
         ...
 
     def __call__(
@@ -28,6 +50,7 @@ class Regularizer(Protocol):
         batch: Batch,
         embeddings: Tensor | None = None,
         views: Sequence[Batch] | None = None,
+        draw: Draw | None = None,
     ) -> Tensor:
         """Return the penalty, a scalar."""
         ...
@@ -41,15 +64,21 @@ class NoRegularizer:
         del batch
         return []
 
+    def draw(self, num_views: int, num_graphs: int) -> Draw:
+        """Return nothing to look at."""
+        del num_views, num_graphs
+        return Draw((), 0)
+
     def __call__(
         self,
         encoder: Encoder,
         batch: Batch,
         embeddings: Tensor | None = None,
         views: Sequence[Batch] | None = None,
+        draw: Draw | None = None,
     ) -> Tensor:
         """Return zero."""
-        del encoder, embeddings, views
+        del encoder, embeddings, views, draw
         return _zero(batch)
 
 
@@ -62,13 +91,21 @@ class SizeShift:
     Args:
         weight: Weight of the penalty (lambda in the paper). With 0 nothing is computed and nothing changes.
         reduce: How the features of merged nodes become those of their coarse node.
+        edge_reduce: How edge attributes of merged edges become those of their coarse edge.
+        node_attributes: Further node attributes of the batch that the encoder needs, such as `{"pos": "mean"}`, and
+            how they are reduced.
+        inputs: Names of what the encoder is given besides `x` and `edge_index`, by keyword, such as `("edge_attr",)`,
+            `("edge_weight",)` or `("batch",)`.
         discrepancy: Name of a discrepancy, or a function of the same form.
         average: Average over graphs and views, as the published code does; otherwise sum, as the paper's formula.
+        views: "all", or "sampled": in each call one view drawn at random, weighted so that the penalty is the full one
+            on average (batch normalisation apart, which sees fewer views).
+        share: With sampled views, the share of the graphs, drawn at random, that are compared in a call.
         batch_norm: Which graphs move the running statistics of batch normalisation, used at test time: "all", also
             the views, as in the published code; or "original", the training graphs alone.
+        seed: Seed of the sampling.
 
     Example:
-        >>> import torch
         >>> from torch_geometric.data import Batch, Data
         >>> from torch_geometric.nn import GIN
         >>> from sizeshiftreg import Coarsen
@@ -85,35 +122,56 @@ class SizeShift:
         weight: float = 0.1,
         *,
         reduce: Reduce = "mean",
+        edge_reduce: Reduce = "mean",
+        node_attributes: Mapping[str, Reduce] | None = None,
+        inputs: Sequence[str] = (),
         discrepancy: str | Discrepancy = "cmd",
         average: bool = True,
+        views: Views = "all",
+        share: float = 1.0,
         batch_norm: Literal["all", "original"] = "all",
+        seed: int = 0,
     ) -> None:
         if not (math.isfinite(weight) and weight >= 0):
             raise InputError(f"SizeShift: expected a finite weight of at least 0; got {weight}")
-        choice("reduce", reduce, REDUCTIONS)
+        for name, reduction in {"reduce": reduce, "edge_reduce": edge_reduce, **(node_attributes or {})}.items():
+            choice(name, reduction, REDUCTIONS)
         choice("batch_norm", batch_norm, ("all", "original"))
+        choice("views", views, get_args(Views))
+        if not 0 < share <= 1 or (share < 1 and views == "all"):
+            raise InputError(
+                f'SizeShift: expected a share above 0 and at most 1, and below 1 only with views="sampled"; got {share}'
+            )
         if isinstance(discrepancy, str):
             choice("discrepancy", discrepancy, DISCREPANCIES)
             discrepancy = DISCREPANCIES[discrepancy]
         self.weight = weight
         self.reduce: Reduce = reduce
+        self.edge_reduce: Reduce = edge_reduce
+        self.node_attributes = dict(node_attributes or {})
+        self.inputs = tuple(inputs)
         self.discrepancy = discrepancy
         self.average = average
+        self.sampled = views == "sampled"
+        self.share = share
         self.batch_norm = batch_norm
+        self._generator = torch.Generator().manual_seed(seed)
 
     def views(self, batch: Batch) -> list[Batch]:
         """Return the coarse views of a batch, one batch per ratio; none when the weight is 0."""
         if self.weight == 0:
             return []
-        partitions = getattr(batch, "partitions", None)
-        if partitions is None:
-            raise InputError(
-                "SizeShift: expected `partitions` in the batch, which Coarsen writes; there are none. Load the data "
-                "set with pre_transform=Coarsen(ratios=(0.8, 0.9)), or call Coarsen() on every training graph. PyG "
-                "keeps the old form of a data set that it stored without them: use another folder or force_reload=True"
-            )
-        return [contract(batch, labels, reduce=self.reduce) for labels in partitions.unbind(dim=1)]
+        return [self._view(batch, column) for column in range(_partitions(batch).size(1))]
+
+    def draw(self, num_views: int, num_graphs: int) -> Draw:
+        """Return which views of which graphs the next step looks at."""
+        if not self.sampled or num_views == 0:
+            return Draw(tuple(range(num_views)), num_views)
+        column = int(torch.randint(num_views, (), generator=self._generator))
+        if self.share == 1:
+            return Draw((column,), num_views)
+        count = max(1, round(self.share * num_graphs))
+        return Draw((column,), num_views, torch.randperm(num_graphs, generator=self._generator)[:count].sort().values)
 
     def __call__(
         self,
@@ -121,47 +179,110 @@ class SizeShift:
         batch: Batch,
         embeddings: Tensor | None = None,
         views: Sequence[Batch] | None = None,
+        draw: Draw | None = None,
     ) -> Tensor:
         """Return the weighted penalty of a batch, a scalar with a gradient to the encoder.
 
         Args:
-            encoder: The part of the model that makes node embeddings, called `(x, edge_index)`.
+            encoder: The part of the model that makes node embeddings, called `(x, edge_index)`, with `inputs` besides.
             batch: The batch, with `partitions` unless `views` are given.
             embeddings: The encoder's output for this batch, if it is there already, [num_nodes, dim].
-            views: The coarse views of this batch, if they are there already.
+            views: The coarse views of this batch that this call looks at, if they are there already.
+            draw: What `draw` returned, if these views are not all views of all graphs.
         """
         if self.weight == 0:
             return _zero(batch)
-        if views is None:
-            views = self.views(batch)
-        if embeddings is None:
-            embeddings = encoder(batch.x, batch.edge_index)
-        if embeddings.size(0) != batch.x.size(0):
-            raise InputError(
-                f"SizeShift: expected one embedding per node, {batch.x.size(0)} rows; got {embeddings.size(0)}. The "
-                "encoder must return node embeddings, before the readout"
-            )
         graph_of, num_graphs = graph_of_node(batch)
-        if not views or any(view.num_graphs != num_graphs for view in views):
+        if views is None:
+            draw = self.draw(_partitions(batch).size(1), num_graphs)
+            part = batch if draw.graphs is None else pick(batch, draw.graphs)
+            views = [self._view(part, column) for column in draw.views]
+        elif draw is None:
+            draw = Draw(tuple(range(len(views))), len(views))
+        if embeddings is None:
+            embeddings = self._embed(encoder, batch)
+        if embeddings.dim() != 2 or embeddings.size(0) != graph_of.size(0):
             raise InputError(
-                f"SizeShift: expected one or more views of the same {num_graphs} graphs as the batch; got views of "
+                f"SizeShift: expected one embedding per node, {graph_of.size(0)} rows; got {list(embeddings.shape)}. "
+                "The encoder must return node embeddings, before the readout"
+            )
+        expected = num_graphs if draw.graphs is None else len(draw.graphs)
+        if not views or any(view.num_graphs != expected for view in views):
+            raise InputError(
+                f"SizeShift: expected one or more views of the same {expected} graphs as the batch; got views of "
                 f"{[view.num_graphs for view in views]} graphs"
             )
-        penalty = embeddings.new_zeros(())
+        chosen = None if draw.graphs is None else draw.graphs.to(embeddings.device, non_blocking=True)
         with self._statistics(encoder):
-            for view in views:
-                coarse = encoder(view.x, view.edge_index)
-                penalty = penalty + self.discrepancy(embeddings, coarse, graph_of, view.batch, num_graphs).sum()
-        if self.average:
-            penalty = penalty / (num_graphs * len(views))
-        return self.weight * penalty
+            terms = self._terms(encoder, embeddings, graph_of, num_graphs, views, chosen)
+        mean = torch.stack(terms).mean()
+        # A sampled mean estimates the mean over all graphs and views, so the sum is that many times it.
+        return self.weight * (mean if self.average else mean * (num_graphs * draw.of))
+
+    def _terms(
+        self,
+        encoder: Encoder,
+        embeddings: Tensor,
+        graph_of: Tensor,
+        num_graphs: int,
+        views: Sequence[Batch],
+        chosen: Tensor | None,
+    ) -> list[Tensor]:
+        """Return the discrepancy of every graph, a tensor per view."""
+        summary = None
+        if isinstance(self.discrepancy, Summarizing):
+            summary = _rows(self.discrepancy.summarize(embeddings, graph_of, num_graphs), chosen)
+        terms = []
+        for view in views:
+            coarse = self._embed(encoder, view)
+            if summary is not None and isinstance(self.discrepancy, Summarizing):
+                of_view = self.discrepancy.summarize(coarse, view.batch, view.num_graphs)
+                terms.append(self.discrepancy.compare(summary, of_view))
+            else:
+                of_graph = view.batch if chosen is None else chosen[view.batch]
+                terms.append(_rows(self.discrepancy(embeddings, coarse, graph_of, of_graph, num_graphs), chosen))
+        return terms
+
+    def _embed(self, encoder: Encoder, batch: Batch) -> Tensor:
+        missing = [name for name in self.inputs if getattr(batch, name, None) is None]
+        if missing:
+            raise InputError(
+                f"SizeShift: expected {missing[0]!r} in every batch, for `inputs` names it; it is missing. Node "
+                "attributes besides `x` are carried to the views when `node_attributes` names them"
+            )
+        return encoder(batch.x, batch.edge_index, **{name: batch[name] for name in self.inputs})
+
+    def _view(self, batch: Batch, column: int) -> Batch:
+        return contract(
+            batch,
+            _partitions(batch)[:, column],
+            reduce=self.reduce,
+            edge_reduce=self.edge_reduce,
+            node_attributes=self.node_attributes,
+            edge_weight="edge_weight" in self.inputs,
+        )
 
     def _statistics(self, encoder: Encoder) -> AbstractContextManager[None]:
         return nullcontext() if self.batch_norm == "all" else _frozen_statistics(encoder)
 
 
+def _partitions(batch: Batch) -> Tensor:
+    partitions: Tensor | None = getattr(batch, "partitions", None)
+    if partitions is None:
+        raise InputError(
+            "SizeShift: expected `partitions` in the batch, which Coarsen writes; there are none. Load the data "
+            "set with pre_transform=Coarsen(ratios=(0.8, 0.9)), or call Coarsen() on every training graph. PyG "
+            "keeps the old form of a data set that it stored without them: use another folder or force_reload=True"
+        )
+    return partitions
+
+
+def _rows(values: Tensor, chosen: Tensor | None) -> Tensor:
+    return values if chosen is None else values.index_select(0, chosen)
+
+
 def _zero(batch: Batch) -> Tensor:
-    zero: Tensor = batch.x.new_zeros(())
+    zero: Tensor = torch.zeros((), device=batch.edge_index.device)
     return zero
 
 

@@ -92,11 +92,13 @@ def fit(
         model.train()
         total_loss = torch.zeros((), device=parameter.device)
         for index in _batches(torch.randperm(len(train_store), generator=generator), batch_size):
-            batch, views = train_store[index], [store[index] for store in view_stores]
+            batch, draw = train_store[index], regularizer.draw(len(view_stores), len(index))
+            seen = index if draw.graphs is None else index[draw.graphs]
+            views = [view_stores[view][seen] for view in draw.views]
             optimizer.zero_grad()
             embeddings = model.encoder(batch.x, batch.edge_index)
             loss = F.cross_entropy(model.classify(embeddings, batch), batch.y, weight=class_weight)
-            loss = loss + regularizer(model.encoder, batch, embeddings, views)
+            loss = loss + regularizer(model.encoder, batch, embeddings, views, draw)
             loss.backward()
             optimizer.step()
             total_loss += loss.detach()

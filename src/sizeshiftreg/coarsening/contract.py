@@ -1,5 +1,6 @@
 """Contract: a batch and a partition of its nodes -> the batch of coarse graphs."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -13,18 +14,29 @@ Reduce = Literal["mean", "sum", "max"]
 REDUCTIONS: tuple[Reduce, ...] = ("mean", "sum", "max")
 
 
-def contract(batch: Data, partition: Tensor, *, reduce: Reduce = "mean", edge_weight: bool = False) -> Batch:
+def contract(
+    batch: Data,
+    partition: Tensor,
+    *,
+    reduce: Reduce = "mean",
+    edge_reduce: Reduce = "mean",
+    node_attributes: Mapping[str, Reduce] | None = None,
+    edge_weight: bool = False,
+) -> Batch:
     """Merge the nodes that share a label, graph by graph, for a whole batch at once.
 
     The coarse nodes of a graph stand in the order of their labels. Two coarse nodes are joined when some node of
     one touches some node of the other; a cluster with an inner edge has a self-loop. Features are reduced over the
-    nodes of a cluster, edge attributes are averaged over the merged edges, graph labels `y` are kept. Labels need
-    not be consecutive, nor the batch vector sorted. Without node features only edges are contracted.
+    nodes of a cluster, edge attributes over the merged edges, graph labels `y` are kept. Labels need not be
+    consecutive, nor the batch vector sorted. Without node features only edges are contracted.
 
     Args:
         batch: A batch of graphs, or one graph, with `x` [num_nodes, num_features] if they have features.
         partition: The label of every node within its own graph, [num_nodes].
         reduce: How the features of a cluster become those of its coarse node.
+        edge_reduce: How `edge_attr` of merged edges become those of their coarse edge.
+        node_attributes: Further node attributes to carry over, such as positions, each with its reduction; attributes
+            of integers can only be summed or maximised.
         edge_weight: Also return `edge_weight` [num_coarse_edges]: the sum of the merged edges' weights, or their number
             where they have none (QᵀAQ).
 
@@ -67,9 +79,11 @@ def contract(batch: Data, partition: Tensor, *, reduce: Reduce = "mean", edge_we
         ones = torch.ones(edge_index.size(1), device=edge_index.device)
         weights = batch.get("edge_weight", ones if batch.x is None else ones.to(batch.x.dtype))
         _, coarse.edge_weight = coalesce(edge_index, weights, num_nodes=keys.size(0), reduce="sum")
+    for name, how in (node_attributes or {}).items():
+        coarse[name] = _reduce_attribute(batch, name, cluster, keys.size(0), how)
     if batch.edge_attr is not None:
         coarse.edge_index, coarse.edge_attr = coalesce(
-            edge_index, batch.edge_attr, num_nodes=keys.size(0), reduce="mean"
+            edge_index, batch.edge_attr, num_nodes=keys.size(0), reduce=edge_reduce
         )
     else:
         coarse.edge_index = coalesce(edge_index, num_nodes=keys.size(0))
@@ -88,3 +102,37 @@ def graph_of_node(batch: Data) -> tuple[Tensor, int]:
     if isinstance(batch, Batch):
         return graph_of, batch.num_graphs
     return graph_of, int(graph_of.max()) + 1
+
+
+def pick(batch: Data, graphs: Tensor) -> Batch:
+    """Return the batch of some graphs of a batch, in the order of their positions `graphs`, which are sorted."""
+    graph_of, num_graphs = graph_of_node(batch)
+    graphs = graphs.to(graph_of.device)
+    position = graph_of.new_full((num_graphs,), -1).index_copy(0, graphs, torch.arange(len(graphs)).to(graph_of))
+    inside = position[graph_of] >= 0
+    edges_inside = inside[batch.edge_index[0]]
+    number = inside.cumsum(0) - 1
+    part = Batch(batch=position[graph_of[inside]], edge_index=number[batch.edge_index[:, edges_inside]])
+    counts = torch.bincount(part.batch, minlength=len(graphs))
+    part.ptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    for name, value in batch.to_dict().items():
+        if name in ("batch", "ptr", "edge_index") or not isinstance(value, Tensor):
+            continue
+        if batch.is_node_attr(name):
+            part[name] = value[inside]
+        elif batch.is_edge_attr(name):
+            part[name] = value[edges_inside]
+        elif value.dim() and value.size(0) == num_graphs:
+            part[name] = value[graphs]
+    return part
+
+
+def _reduce_attribute(batch: Data, name: str, cluster: Tensor, num_clusters: int, how: Reduce) -> Tensor:
+    value = getattr(batch, name, None)
+    if value is None or value.size(0) != cluster.size(0):
+        got = "none" if value is None else f"shape {list(value.shape)}"
+        raise InputError(
+            f"contract: expected the node attribute {name!r} with {cluster.size(0)} rows, one per node; got {got}"
+        )
+    reduced: Tensor = scatter(value, cluster, dim=0, dim_size=num_clusters, reduce=how)
+    return reduced
