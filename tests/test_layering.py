@@ -29,6 +29,7 @@ ORDER = [
     "coarsening.transform",
     "export",
     "draw",
+    "kernels",
     "store",
     "encoders",
     "models",

@@ -8,17 +8,57 @@ from torch_geometric.data import Batch
 
 from conftest import HARD_GRAPHS, graph
 from sizeshiftreg import Coarsen, GraphStore, InputError, SizeShift, contract
+from sizeshiftreg.kernels import Layout
 
 GRAPHS = [item for name, item in HARD_GRAPHS.items() if name != "parallel edges"]
+
+
+def by_target(edge_index):
+    """Sort edges by target and then source."""
+    return edge_index[:, (edge_index[1] * 10_000 + edge_index[0]).argsort()]
 
 
 @given(st.lists(st.integers(0, len(GRAPHS) - 1), min_size=1, max_size=12))
 def test_a_gathered_batch_equals_pygs(chosen):
     batch = GraphStore.from_graphs(GRAPHS)[torch.tensor(chosen)]
     expected = Batch.from_data_list([GRAPHS[i] for i in chosen])
+    expected.edge_index = by_target(expected.edge_index)
     for name in ("x", "edge_index", "batch", "ptr", "y"):
         assert torch.equal(batch[name], expected[name]), name
     assert batch.num_graphs == len(chosen)
+    layout = Layout.of(expected.edge_index, expected.num_nodes)
+    assert torch.equal(layout.start, batch.layout.start)
+    assert torch.equal(layout.source, batch.layout.source)
+    assert torch.equal(layout.start_out, batch.layout.start_out)
+    assert torch.equal(layout.target, batch.layout.target)
+
+
+@given(st.lists(st.integers(0, len(GRAPHS) - 1), min_size=1, max_size=12), st.booleans())
+def test_the_compiled_gather_equals_that_in_torch(chosen, symmetric):
+    kept = [item for item in GRAPHS if item.is_undirected()] if symmetric else GRAPHS
+    store, index = GraphStore.from_graphs(kept), torch.tensor(chosen) % len(kept)
+    assert store._symmetric == symmetric
+    compiled, plain = store.take(index), store._gather(index, None)
+    for name in ("x", "edge_index", "batch", "ptr"):
+        assert torch.equal(getattr(compiled, name), getattr(plain, name)), name
+    for name in ("start", "source", "start_out", "target"):
+        assert torch.equal(getattr(compiled.layout, name), getattr(plain.layout, name)), name
+
+
+def test_joined_stores_hold_the_graphs_one_store_after_the_other():
+    first, second = GraphStore.from_graphs(GRAPHS[:4]), GraphStore.from_graphs(GRAPHS[4:])
+    joined, whole = GraphStore.joined([first, second]), GraphStore.from_graphs(GRAPHS)
+    for name in ("x", "edge_index", "batch", "ptr", "y"):
+        assert torch.equal(joined.all[name], whole.all[name]), name
+    assert joined.num_nodes(torch.tensor([0, 5])) == GRAPHS[0].num_nodes + GRAPHS[5].num_nodes
+
+
+def test_the_batch_given_is_not_changed():
+    batch = Batch.from_data_list(GRAPHS)
+    before = batch.edge_index.clone()
+    GraphStore(batch)
+    assert torch.equal(batch.edge_index, before)
+    assert "layout" not in batch
 
 
 @given(st.permutations(range(len(GRAPHS))), st.integers(1, len(GRAPHS)))
@@ -30,6 +70,7 @@ def test_the_same_index_selects_a_batch_and_its_own_views(order, count):
     batch = Batch.from_data_list([coarse[i] for i in index.tolist()])
     for column, view in enumerate(regularizer.views(store.all)):
         gathered, expected = GraphStore(view)[index], contract(batch, batch.partitions[:, column])
+        expected.edge_index = by_target(expected.edge_index)
         for name in ("x", "edge_index", "batch", "ptr", "y"):
             torch.testing.assert_close(gathered[name], expected[name], msg=name)
 

@@ -8,7 +8,19 @@ import torch.nn.functional as F
 from torch_geometric.data import Batch, Data
 
 from conftest import graph, undirected
-from sizeshiftreg import GIN, Coarsen, GraphClassifier, GraphStore, InputError, SizeShift, fit, load_dataset, predict
+from sizeshiftreg import (
+    GCN,
+    GIN,
+    PNA,
+    Coarsen,
+    GraphClassifier,
+    GraphStore,
+    InputError,
+    SizeShift,
+    fit,
+    load_dataset,
+    predict,
+)
 from sizeshiftreg.training import DivergedError, _batches, evaluate
 
 GRAPHS = [Coarsen()(item) for item in load_dataset("toy_density")[:60]]
@@ -101,6 +113,7 @@ def test_predict_in_batches_equals_predict_at_once_and_leaves_the_mode():
 
 def test_validation_and_test_see_no_view(monkeypatch):
     classifier, seen = model(), []
+    classifier.encoder.takes_segments = False  # one view after the other
     classifier.encoder.register_forward_hook(lambda module, inputs, output: seen.append((module.training, len(output))))
     fit(classifier, GRAPHS[:40], GRAPHS[40:], regularizer=SizeShift(0.1), epochs=2, batch_size=40)
     predict(classifier, GRAPHS)
@@ -109,6 +122,32 @@ def test_validation_and_test_see_no_view(monkeypatch):
     assert training[0] == training[3] == nodes[0], "the original comes before its views"
     assert len(training) == 2 * 3 and all(rows < nodes[0] for rows in training[1:3] + training[4:])
     assert [rows for mode, rows in seen if not mode] == [nodes[1], nodes[1], nodes[2]]
+
+
+@pytest.mark.parametrize("batch_norm", ["all", "original"])
+@pytest.mark.parametrize("views", [{}, {"views": "sampled"}, {"views": "sampled", "share": 0.4}])
+@pytest.mark.parametrize("name", ["gin", "gcn", "pna"])
+def test_views_that_pass_together_give_what_they_give_one_after_the_other(name, views, batch_norm):
+    """Weights and batch-norm statistics after two epochs, in float64, from the same draws."""
+    graphs = [Coarsen()(item) for item in load_dataset("toy_friends")[:60]]
+    for item in graphs:
+        item.x = item.x.double()
+    states = []
+    for together in (True, False):
+        torch.manual_seed(0)
+        encoder = {
+            "gin": lambda: GIN(2, hidden_dim=8),
+            "gcn": lambda: GCN(2, hidden_dim=8),
+            "pna": lambda: PNA(2, hidden_dim=8, degrees=torch.tensor([0, 5, 20, 9])),
+        }[name]()
+        classifier = GraphClassifier(encoder, embedding_dim=8, num_classes=2).double()
+        encoder.takes_segments = together
+        encoder.optional_inputs = ("layout",) if together else ()
+        shift = SizeShift(0.1, batch_norm=batch_norm, **views)
+        fit(classifier, graphs[:40], graphs[40:], regularizer=shift, epochs=2, batch_size=16, lr=0.001)
+        states.append(classifier.state_dict())
+    for key, value in states[0].items():
+        torch.testing.assert_close(value, states[1][key], rtol=1e-5, atol=1e-5, msg=key)
 
 
 def test_predict_needs_no_labels_and_takes_any_float():

@@ -1,13 +1,13 @@
 """Discrepancies: how far apart are two sets of node embeddings, for every graph of a batch at once."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from sizeshiftreg.errors import InputError, choice
+from sizeshiftreg.kernels import segment_moments
 
 Bound = Literal["tanh", "sigmoid"]
 _INTERVAL_LENGTH: dict[str, float] = {"tanh": 2.0, "sigmoid": 1.0}
@@ -62,8 +62,7 @@ class CentralMoments:
         x = _enough_digits(x)
         if self.bound is not None:
             x = torch.tanh(x) if self.bound == "tanh" else torch.sigmoid(x)
-        moments: Tensor = _SegmentMoments.apply(x, batch, num_graphs, self.moments)  # type: ignore[no-untyped-call]
-        return moments
+        return segment_moments(x, batch, num_graphs, self.moments)
 
     def compare(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the sum of the distances of the moments, each in its scale, [num_graphs]."""
@@ -109,52 +108,6 @@ def cmd(
         tensor([1.])
     """
     return CentralMoments(moments, bound)(x, y, x_batch, y_batch, num_graphs)
-
-
-class _SegmentMoments(torch.autograd.Function):
-    """Mean and central moments of the rows of every graph, with few passes over the rows in either direction."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, batch: Tensor, num_graphs: int, moments: int) -> Tensor:
-        dim = x.size(1)
-        count = _counts(batch, num_graphs, x)
-        first = x.new_zeros(num_graphs, dim).index_add_(0, batch, x).div_(count)
-        centred = x - first.index_select(0, batch)
-        found = [first]
-        if moments > 1:
-            powers = x.new_empty(x.size(0), moments - 1, dim)
-            torch.mul(centred, centred, out=powers[:, 0])
-            for k in range(1, moments - 1):
-                torch.mul(powers[:, k - 1], centred, out=powers[:, k])
-            sums = x.new_zeros(num_graphs, (moments - 1) * dim).index_add_(0, batch, powers.flatten(1))
-            found.append(sums.div_(count))
-        result = torch.cat(found, dim=1).view(num_graphs, moments, dim)
-        ctx.save_for_backward(centred, batch, count, result)
-        return result
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        # Of m_k = mean((x - m_1)^k), the derivative by x_i is k / n * ((x_i - m_1)^(k-1) - m_(k-1)), with 0 in the
-        # place of m_1 for k = 2; so every graph has a polynomial, evaluated at its centred rows.
-        centred, batch, count, result = ctx.saved_tensors
-        num_graphs, moments, dim = result.shape
-        order = torch.arange(1, moments + 1, dtype=gradient.dtype, device=gradient.device).view(1, -1, 1)
-        coefficients = gradient * order / count.unsqueeze(-1)
-        if moments > 2:
-            constant = (coefficients[:, 2:] * result[:, 1:-1]).sum(1)
-            coefficients = torch.cat([(coefficients[:, 0] - constant).unsqueeze(1), coefficients[:, 1:]], dim=1)
-        at_rows = coefficients.reshape(num_graphs, -1).index_select(0, batch).view(-1, moments, dim)
-        total = at_rows[:, moments - 1]
-        for k in range(moments - 2, -1, -1):
-            total = torch.addcmul(at_rows[:, k], total, centred)
-        return total, None, None, None
-
-
-def _counts(batch: Tensor, num_graphs: int, like: Tensor) -> Tensor:
-    """Return the number of rows of every graph, at least 1, [num_graphs, 1]."""
-    ones = torch.ones_like(batch, dtype=like.dtype)
-    return like.new_zeros(num_graphs).index_add_(0, batch, ones).clamp_(min=1).unsqueeze(-1)
 
 
 def _enough_digits(x: Tensor) -> Tensor:

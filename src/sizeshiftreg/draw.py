@@ -112,7 +112,9 @@ def _picture(axis: Axes, start: Floats, edges: Ints, labels: Ints, kinds: Ints) 
     )
     lengths = np.linalg.norm(place[between[:, 0]] - place[between[:, 1]], axis=1)
     # The layout fills the square from -1 to 1, whatever the graph.
-    unit = min([float(np.median(lengths))] * (len(lengths) > 0) + [1.1 / np.sqrt(len(count))])
+    unit = 1.1 / np.sqrt(len(count))
+    if len(lengths):
+        unit = min(unit, float(np.median(lengths)))
     radius = 0.3 * unit * np.sqrt(count)
     patches, colours = [], []
     for node in np.argsort(-count, kind="stable"):  # the small ones on top

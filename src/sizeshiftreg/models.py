@@ -1,13 +1,13 @@
 """A graph classifier: encoder, readout, head."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from torch import Tensor, nn
 from torch_geometric.data import Batch
 from torch_geometric.nn import global_add_pool, global_max_pool, global_mean_pool
 
-from sizeshiftreg.errors import choice
+from sizeshiftreg.errors import InputError, choice
 
 Readout = Literal["sum", "mean", "max"]
 READOUTS: dict[Readout, Callable[..., Tensor]] = {
@@ -15,6 +15,24 @@ READOUTS: dict[Readout, Callable[..., Tensor]] = {
     "mean": global_mean_pool,
     "max": global_max_pool,
 }
+
+
+def embed(encoder: Callable[..., Tensor], batch: Batch, inputs: Sequence[str] = ()) -> Tensor:
+    """Return the node embeddings of a batch.
+
+    Args:
+        encoder: Called `(x, edge_index)`, and by keyword with what `inputs` and its own `optional_inputs` name.
+        batch: The batch.
+        inputs: Names of further attributes of the batch that the encoder is given.
+    """
+    missing = [name for name in inputs if batch.get(name) is None]
+    if missing:
+        raise InputError(
+            f"the encoder's input {missing[0]!r} is missing in the batch. Coarse views carry `edge_attr`, "
+            "`edge_weight` and what `node_attributes` names"
+        )
+    optional = [name for name in getattr(encoder, "optional_inputs", ()) if batch.get(name) is not None]
+    return encoder(batch.x, batch.edge_index, **{name: batch[name] for name in (*inputs, *optional)})
 
 
 class GraphClassifier(nn.Module):
@@ -61,10 +79,13 @@ class GraphClassifier(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Return the logits, [num_graphs, num_classes]."""
-        return self.classify(self.encoder(batch.x, batch.edge_index), batch)
+        return self.classify(embed(self.encoder, batch), batch)
 
     def classify(self, embeddings: Tensor, batch: Batch) -> Tensor:
         """Return the logits for node embeddings that are there already, [num_graphs, num_classes]."""
-        pooled = READOUTS[self.readout](embeddings, batch.batch, size=batch.num_graphs)
-        logits: Tensor = self.head(pooled)
+        return self.read(embeddings, batch.batch, batch.num_graphs)
+
+    def read(self, embeddings: Tensor, graph_of: Tensor, num_graphs: int) -> Tensor:
+        """Return the logits for node embeddings and the graph of every node, [num_graphs, num_classes]."""
+        logits: Tensor = self.head(READOUTS[self.readout](embeddings, graph_of, size=num_graphs))
         return logits

@@ -13,9 +13,28 @@ from torch_geometric.data import Batch
 from sizeshiftreg.coarsening.contract import REDUCTIONS, Reduce, contract, graph_of_node, pick
 from sizeshiftreg.discrepancies import DISCREPANCIES, Discrepancy, Summarizing
 from sizeshiftreg.errors import InputError, choice
+from sizeshiftreg.models import embed
 
 Encoder = Callable[..., Tensor]
 Views = Literal["all", "sampled"]
+BatchNorm = Literal["all", "original"]
+
+
+@dataclass(frozen=True)
+class Sets:
+    """Node embeddings of a batch and, after them, of its views.
+
+    Attributes:
+        embeddings: All rows, [num_rows, dim].
+        graph_of: Graph of every row; the graphs of a view are numbered after those before it.
+        rows: Number of rows of the batch, and of every view.
+        graphs: Number of graphs of the batch, and of every view.
+    """
+
+    embeddings: Tensor
+    graph_of: Tensor
+    rows: tuple[int, ...]
+    graphs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -34,7 +53,13 @@ class Draw:
 
 
 class Regularizer(Protocol):
-    """What a regulariser is: a penalty on an encoder, and the views that it compares with."""
+    """What a regulariser is: a penalty on an encoder, and the views that it compares with.
+
+    Attributes:
+        batch_norm: Whether the views move the statistics of batch normalisation ("all") or not ("original").
+    """
+
+    batch_norm: BatchNorm
 
     def views(self, batch: Batch) -> list[Batch]:
         """Return all views of a batch, from which steps draw."""
@@ -42,6 +67,10 @@ class Regularizer(Protocol):
 
     def draw(self, num_views: int, num_graphs: int) -> Draw:
         """Return which views of which graphs the next step looks at."""
+        ...
+
+    def compare(self, sets: Sets, draw: Draw) -> Tensor:
+        """Return the penalty of embeddings that are there already; the views are those of `draw`."""
         ...
 
     def __call__(
@@ -59,6 +88,8 @@ class Regularizer(Protocol):
 class NoRegularizer:
     """The null object: no views, penalty zero."""
 
+    batch_norm: BatchNorm = "original"
+
     def views(self, batch: Batch) -> list[Batch]:
         """Return no views."""
         del batch
@@ -68,6 +99,11 @@ class NoRegularizer:
         """Return nothing to look at."""
         del num_views, num_graphs
         return Draw((), 0)
+
+    def compare(self, sets: Sets, draw: Draw) -> Tensor:
+        """Return zero."""
+        del draw
+        return sets.embeddings.new_zeros(())
 
     def __call__(
         self,
@@ -129,7 +165,7 @@ class SizeShift:
         average: bool = True,
         views: Views = "all",
         share: float = 1.0,
-        batch_norm: Literal["all", "original"] = "all",
+        batch_norm: BatchNorm = "all",
         seed: int = 0,
     ) -> None:
         if not (math.isfinite(weight) and weight >= 0):
@@ -154,7 +190,7 @@ class SizeShift:
         self.average = average
         self.sampled = views == "sampled"
         self.share = share
-        self.batch_norm = batch_norm
+        self.batch_norm: BatchNorm = batch_norm
         self._generator = torch.Generator().manual_seed(seed)
 
     def views(self, batch: Batch) -> list[Batch]:
@@ -200,7 +236,7 @@ class SizeShift:
         elif draw is None:
             draw = Draw(tuple(range(len(views))), len(views))
         if embeddings is None:
-            embeddings = self._embed(encoder, batch)
+            embeddings = embed(encoder, batch, self.inputs)
         if embeddings.dim() != 2 or embeddings.size(0) != graph_of.size(0):
             raise InputError(
                 f"SizeShift: expected one embedding per node, {graph_of.size(0)} rows; got {list(embeddings.shape)}. "
@@ -212,45 +248,32 @@ class SizeShift:
                 f"SizeShift: expected one or more views of the same {expected} graphs as the batch; got views of "
                 f"{[view.num_graphs for view in views]} graphs"
             )
-        chosen = None if draw.graphs is None else draw.graphs.to(embeddings.device, non_blocking=True)
         with self._statistics(encoder):
-            terms = self._terms(encoder, embeddings, graph_of, num_graphs, views, chosen)
+            coarse = [embed(encoder, view, self.inputs) for view in views]
+        return self.compare(_put_together(embeddings, graph_of, num_graphs, coarse, views), draw)
+
+    def compare(self, sets: Sets, draw: Draw) -> Tensor:
+        """Return the weighted penalty of embeddings that are there already; the views are those of `draw`."""
+        if self.weight == 0:
+            return sets.embeddings.new_zeros(())
+        chosen = None if draw.graphs is None else draw.graphs.to(sets.embeddings.device, non_blocking=True)
+        terms = []
+        if isinstance(self.discrepancy, Summarizing):
+            summaries = self.discrepancy.summarize(sets.embeddings, sets.graph_of, sum(sets.graphs))
+            original, *views = summaries.split(sets.graphs)
+            original = _rows(original, chosen)
+            terms = [self.discrepancy.compare(original, view) for view in views]
+        else:
+            (x, *ys), (x_batch, *y_batches) = sets.embeddings.split(sets.rows), sets.graph_of.split(sets.rows)
+            first = sets.graphs[0]
+            for y, y_batch, count in zip(ys, y_batches, sets.graphs[1:], strict=True):
+                graph_of = y_batch - first
+                graph_of = graph_of if chosen is None else chosen[graph_of]
+                terms.append(_rows(self.discrepancy(x, y, x_batch, graph_of, sets.graphs[0]), chosen))
+                first += count
         mean = torch.stack(terms).mean()
         # A sampled mean estimates the mean over all graphs and views, so the sum is that many times it.
-        return self.weight * (mean if self.average else mean * (num_graphs * draw.of))
-
-    def _terms(
-        self,
-        encoder: Encoder,
-        embeddings: Tensor,
-        graph_of: Tensor,
-        num_graphs: int,
-        views: Sequence[Batch],
-        chosen: Tensor | None,
-    ) -> list[Tensor]:
-        """Return the discrepancy of every graph, a tensor per view."""
-        summary = None
-        if isinstance(self.discrepancy, Summarizing):
-            summary = _rows(self.discrepancy.summarize(embeddings, graph_of, num_graphs), chosen)
-        terms = []
-        for view in views:
-            coarse = self._embed(encoder, view)
-            if summary is not None and isinstance(self.discrepancy, Summarizing):
-                of_view = self.discrepancy.summarize(coarse, view.batch, view.num_graphs)
-                terms.append(self.discrepancy.compare(summary, of_view))
-            else:
-                of_graph = view.batch if chosen is None else chosen[view.batch]
-                terms.append(_rows(self.discrepancy(embeddings, coarse, graph_of, of_graph, num_graphs), chosen))
-        return terms
-
-    def _embed(self, encoder: Encoder, batch: Batch) -> Tensor:
-        missing = [name for name in self.inputs if getattr(batch, name, None) is None]
-        if missing:
-            raise InputError(
-                f"SizeShift: expected {missing[0]!r} in every batch, for `inputs` names it; it is missing. Node "
-                "attributes besides `x` are carried to the views when `node_attributes` names them"
-            )
-        return encoder(batch.x, batch.edge_index, **{name: batch[name] for name in self.inputs})
+        return self.weight * (mean if self.average else mean * (sets.graphs[0] * draw.of))
 
     def _view(self, batch: Batch, column: int) -> Batch:
         return contract(
@@ -275,6 +298,17 @@ def _partitions(batch: Batch) -> Tensor:
             "keeps the old form of a data set that it stored without them: use another folder or force_reload=True"
         )
     return partitions
+
+
+def _put_together(
+    embeddings: Tensor, graph_of: Tensor, num_graphs: int, coarse: Sequence[Tensor], views: Sequence[Batch]
+) -> Sets:
+    graphs_of, graphs = [graph_of], [num_graphs]
+    for view in views:
+        graphs_of.append(view.batch + sum(graphs))
+        graphs.append(view.num_graphs)
+    rows = tuple(len(part) for part in graphs_of)
+    return Sets(torch.cat([embeddings, *coarse]), torch.cat(graphs_of), rows, tuple(graphs))
 
 
 def _rows(values: Tensor, chosen: Tensor | None) -> Tensor:

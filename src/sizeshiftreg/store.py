@@ -1,7 +1,8 @@
 """GraphStore: many graphs as flat tensors on one device; any subset of them is one gather."""
 
+import copy
 from collections.abc import Sequence
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -9,6 +10,18 @@ from torch_geometric.data import Batch, Data
 
 from sizeshiftreg.datasets import check_graphs
 from sizeshiftreg.errors import InputError
+from sizeshiftreg.kernels import Layout, gather_graphs
+
+
+class Taken(NamedTuple):
+    """A gathered batch as bare tensors."""
+
+    x: Tensor
+    edge_index: Tensor
+    batch: Tensor
+    ptr: Tensor
+    layout: Layout
+    y: Tensor | None
 
 
 class GraphStore:
@@ -23,20 +36,30 @@ class GraphStore:
         >>> graphs = [Data(x=torch.full((2, 1), float(i)), edge_index=edges, y=torch.tensor([i])) for i in range(3)]
         >>> batch = GraphStore.from_graphs(graphs)[torch.tensor([2, 0])]
         >>> batch.x.flatten().tolist(), batch.edge_index.tolist(), batch.y.tolist()
-        ([2.0, 2.0, 0.0, 0.0], [[0, 1, 2, 3], [1, 0, 3, 2]], [2, 0])
+        ([2.0, 2.0, 0.0, 0.0], [[1, 0, 3, 2], [0, 1, 2, 3]], [2, 0])
     """
 
     def __init__(self, batch: Batch) -> None:
-        self.all = batch
+        self.all = batch = copy.copy(batch)
         self.num_graphs: int = batch.num_graphs
         node_counts = torch.bincount(batch.batch, minlength=self.num_graphs)
         graph_of_edge = batch.batch[batch.edge_index[0]]
         if bool((batch.batch.diff() < 0).any()) or bool((graph_of_edge.diff() < 0).any()):
             raise InputError("GraphStore: expected nodes and edges in the order of their graphs")
-        edge_counts = torch.bincount(graph_of_edge, minlength=self.num_graphs)
         self._nodes = _Segments(node_counts)
-        self._edges = _Segments(edge_counts)
-        self._local_edges = batch.edge_index - self._nodes.start[graph_of_edge]
+        self._edges = _Segments(torch.bincount(graph_of_edge, minlength=self.num_graphs))
+        # Edges sorted by target and then source, so that a batch's layout is gathered, not sorted; where all edges go
+        # both ways, the transposed layout is the same.
+        source, target = batch.edge_index
+        order = torch.argsort(target * batch.num_nodes + source, stable=True)
+        batch.edge_index = batch.edge_index[:, order]
+        batch.layout = Layout.of(batch.edge_index, batch.num_nodes)
+        self._symmetric = torch.equal(batch.layout.source, batch.layout.target)
+        first_node = self._nodes.start[graph_of_edge]
+        self._local_edges = batch.edge_index - first_node
+        self._in_degree = batch.layout.degree()
+        self._local_targets = batch.layout.target - first_node
+        self._out_degree = batch.layout.start_out.diff()
 
     @classmethod
     def from_graphs(
@@ -66,22 +89,69 @@ class GraphStore:
             lean.append(item)
         return cls(Batch.from_data_list(lean).to(device))
 
+    @classmethod
+    def joined(cls, stores: Sequence["GraphStore"]) -> Self:
+        """Put the graphs of several stores into one, one store after the other."""
+        nodes = graphs = 0
+        edge_index, graph_of = [], []
+        for store in stores:
+            edge_index.append(store.all.edge_index + nodes)
+            graph_of.append(store.all.batch + graphs)
+            nodes, graphs = nodes + store.all.num_nodes, graphs + store.num_graphs
+        batch = Batch(
+            x=torch.cat([store.all.x for store in stores]),
+            edge_index=torch.cat(edge_index, dim=1),
+            batch=torch.cat(graph_of),
+        )
+        batch.ptr = _starts(torch.bincount(batch.batch, minlength=graphs))
+        if all(store.all.y is not None for store in stores):
+            batch.y = torch.cat([store.all.y for store in stores])
+        return cls(batch)
+
+    def num_nodes(self, index: Tensor) -> int:
+        """Return the number of nodes of some graphs, known without asking the device."""
+        return int(self._nodes.host_counts[index].sum())
+
     def __len__(self) -> int:
         return self.num_graphs
 
     def __getitem__(self, index: Tensor) -> Batch:
         """Gather a batch; the index is on the CPU, so that the sizes are known without asking the device."""
+        taken = self.take(index)
+        batch = Batch(x=taken.x, edge_index=taken.edge_index, batch=taken.batch, ptr=taken.ptr, layout=taken.layout)
+        if taken.y is not None:
+            batch.y = taken.y
+        return batch
+
+    def take(self, index: Tensor) -> Taken:
+        """Gather what a step needs; `__getitem__` makes a `Batch` of it, which takes its time."""
+        ends = (*self._local_edges, *(() if self._symmetric else (self._local_targets,)))
+        degrees = (self._in_degree, *(() if self._symmetric else (self._out_degree,)))
+        y = None if self.all.y is None else self.all.y.index_select(0, index.to(self.all.y.device))
+        compiled = gather_graphs(index, self._nodes.bounds, self._edges.bounds, self.all.x, ends, degrees)
+        if compiled is None:
+            return self._gather(index, y)
+        x, graph_of, first, found, starts = compiled
+        layout = Layout(starts[0], found[0], starts[-1], found[0] if self._symmetric else found[2])
+        return Taken(x, torch.stack(found[:2]), graph_of, first, layout, y)
+
+    def _gather(self, index: Tensor, y: Tensor | None) -> Taken:
+        """Gather in torch's operations, for any device and type."""
         nodes, graph_of_node, first_node = self._nodes.gather(index)
         edges, graph_of_edge, _ = self._edges.gather(index)
-        batch = Batch(
-            x=self.all.x.index_select(0, nodes),
-            edge_index=self._local_edges.index_select(1, edges) + first_node[graph_of_edge],
-            batch=graph_of_node,
-            ptr=first_node,
-        )
-        if self.all.y is not None:
-            batch.y = self.all.y.index_select(0, index.to(nodes.device))
-        return batch
+        shift = first_node[graph_of_edge]
+        edge_index = self._local_edges.index_select(1, edges) + shift
+        start = _starts(self._in_degree.index_select(0, nodes))
+        if self._symmetric:
+            layout = Layout(start, edge_index[0], start, edge_index[0])
+        else:
+            start_out = _starts(self._out_degree.index_select(0, nodes))
+            layout = Layout(start, edge_index[0], start_out, self._local_targets.index_select(0, edges) + shift)
+        return Taken(self.all.x.index_select(0, nodes), edge_index, graph_of_node, first_node, layout, y)
+
+
+def _starts(counts: Tensor) -> Tensor:
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 class _Segments:
@@ -91,6 +161,7 @@ class _Segments:
         self.counts = counts  # [num_graphs], on the device
         self.host_counts = counts.cpu()
         self.start = counts.cumsum(0) - counts
+        self.bounds = _starts(counts)
 
     def gather(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the rows of the chosen segments, the position of each row's segment in `index`, and where each starts.

@@ -41,7 +41,7 @@ class Coarsener:
 
 
 COARSENERS: dict[str, Coarsener] = {
-    "sgc": Coarsener(sgc, 1, SGC_DENSE_LIMIT),
+    "sgc": Coarsener(sgc, 2, SGC_DENSE_LIMIT),
     "mlgc": Coarsener(mlgc, 1, DENSE_LIMIT),
     "spectral_clustering": Coarsener(spectral_clustering, 1, DENSE_LIMIT),
     "kmeans": Coarsener(kmeans, 1, DENSE_LIMIT),
