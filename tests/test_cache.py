@@ -67,6 +67,18 @@ def test_another_version_seed_method_or_graph_is_another_entry(counted, file, mo
     assert len(keys) == 8
 
 
+def test_edges_of_another_type_are_no_other_graph(file):
+    """Bytes of an int32 graph can be those of another int64 graph."""
+    first = torch.tensor([[1, 2, 3], [2, 3, 4]])
+    second = first.view(torch.int32).reshape(2, -1)
+    assert first.numpy().tobytes() == second.numpy().tobytes()
+    for edges in (first, second):
+        item = PATH.clone()
+        item.edge_index = edges
+        expected = Coarsen("mlgc")(item).partitions
+        assert torch.equal(Coarsen("mlgc", cache=file)(item).partitions, expected)
+
+
 def test_a_function_of_ones_own_is_never_stored(file):
     def halves(edge_index, num_nodes, num_clusters, *, generator):
         return torch.arange(num_nodes) * num_clusters // num_nodes
@@ -80,7 +92,7 @@ def entries(file):
         return connection.execute("SELECT key, labels, checksum FROM partitions").fetchall()
 
 
-@pytest.mark.parametrize("damage", ["labels", "checksum", "shorter", "another entry"])
+@pytest.mark.parametrize("damage", ["labels", "checksum", "shorter", "another entry", "text", "number"])
 def test_a_damaged_entry_is_told_and_computed_again(counted, file, damage):
     coarsen = Coarsen("mlgc", ratios=(0.5, 0.8), cache=file)
     expected = coarsen(PATH).partitions
@@ -90,6 +102,8 @@ def test_a_damaged_entry_is_told_and_computed_again(counted, file, damage):
         "checksum": (labels, b"x" * 8),
         "shorter": (labels[:-4], checksum),
         "another entry": (other_labels, other_checksum),
+        "text": ("abc", checksum),
+        "number": (7, checksum),
     }[damage]
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE partitions SET labels = ?, checksum = ? WHERE key = ?", (labels, checksum, key))

@@ -1,5 +1,6 @@
 """The coarsen command: what it writes, what it says, and drawings."""
 
+import json
 import re
 import runpy
 import warnings
@@ -12,7 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_dense_adj
 
 from conftest import DATA_ROOT, HARD_GRAPHS, graph, undirected
-from sizeshiftreg import Coarsen, InputError, load_dataset
+from sizeshiftreg import Coarsen, InputError, load_dataset, size_split
 from sizeshiftreg.coarsening.spectral import spectral_distance
 from sizeshiftreg.draw import draw
 from sizeshiftreg.export import export
@@ -86,10 +87,68 @@ def test_graphs_without_classes_and_features_can_be_coarsened(command, tmp_path)
     assert (tmp_path / "coarse/mine/graph-0.png").exists()
 
 
-def test_the_pool_alone_can_be_coarsened(command):
-    code, out, err = command("coarsen", "toy_density", "--part", "pool", "--method", "heavy_edge")
+def test_the_pool_alone_can_be_coarsened(command, tmp_path):
+    code, out, err = command("coarsen", "toy_density", "--part", "pool", "--method", "heavy_edge", "--plot", 3)
     assert code == 0, err
     assert re.search(r"toy_density +300 ", out)
+    summary = json.loads((tmp_path / "coarse/toy_density/summary.json").read_text())
+    assert summary["numbers"] == size_split(load_dataset("toy_density")).pool.tolist()
+    assert (summary["part"], summary["coarsen"]) == ("pool", "Coarsen(heavy_edge, ratios=(0.8, 0.9), seed=0)")
+    assert (tmp_path / f"coarse/toy_density/graph-{summary['numbers'][3]}.png").exists()
+
+
+def test_attributes_of_the_graphs_are_kept(command, tmp_path):
+    items = rings()
+    for item in items:
+        item.edge_weight = torch.full((item.num_edges,), 2.0)
+        item.pos = torch.rand(item.num_nodes, 2)
+    items[0].only_here = torch.ones(3)
+    code, _, err = command("coarsen", folder_of(tmp_path, items))
+    assert code == 0, err
+    whole = torch.load(tmp_path / "coarse/mine/graphs.pt", weights_only=False)
+    assert all(torch.equal(found.pos, item.pos) for found, item in zip(whole, items, strict=True))
+    coarse = torch.load(tmp_path / "coarse/mine/coarse-0.8/graphs.pt", weights_only=False)
+    assert [float(found.edge_weight.sum()) for found in coarse] == [2.0 * item.num_edges for item in items]
+
+
+def test_graphs_of_ones_own_are_never_overwritten(command, tmp_path):
+    mine = folder_of(tmp_path, rings())
+    before = (mine / "graphs.pt").read_bytes()
+    code, _, err = command("coarsen", mine, "--out", tmp_path)
+    assert code == 2
+    assert "is where the graphs come from" in " ".join(err.split())
+    (tmp_path / "coarse" / "mine").mkdir(parents=True)
+    torch.save(rings(), tmp_path / "coarse" / "mine" / "other.pt")
+    code, _, err = command("coarsen", mine)
+    assert code == 2
+    assert "holds graphs that were not written by `coarsen`" in " ".join(err.split())
+    assert (mine / "graphs.pt").read_bytes() == before
+
+
+def test_what_an_earlier_call_wrote_is_replaced(command, tmp_path):
+    mine = folder_of(tmp_path, rings())
+    command("coarsen", mine)
+    code, _, err = command("coarsen", mine, "--ratio", 0.5)
+    assert code == 0, err
+    found = sorted(path.name for path in (tmp_path / "coarse/mine").iterdir())
+    assert found == ["coarse-0.5", "graphs.pt", "summary.json"]
+
+
+def test_a_graph_too_large_to_draw_is_told_before_anything_is_computed(command, tmp_path):
+    big = graph(501, [(0, 1)])
+    code, _, err = command("coarsen", folder_of(tmp_path, [*rings(), big]), "--plot", 6)
+    assert code == 2
+    assert "at most 500 nodes; got 501" in " ".join(err.split())
+    assert not (tmp_path / "coarse").exists()
+
+
+def test_a_cache_that_cannot_be_used_is_told_in_a_line(command, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "partitions.sqlite").write_text("Dear Sir or Madam, " * 500)
+    code, _, err = command("coarsen", folder_of(tmp_path, rings()))
+    assert code == 0
+    assert " ".join(err.split()).startswith("warning: data/partitions.sqlite cannot be used as a cache")
+    assert "cache.py" not in err
 
 
 def test_large_graphs_take_the_sparse_path_and_it_says_so(tmp_path):

@@ -2,6 +2,8 @@
 
 import hashlib
 import logging
+import time
+import warnings
 
 import pytest
 import torch
@@ -111,6 +113,68 @@ def test_the_sparse_path_is_nearly_as_good_as_the_exact_one(method, monkeypatch)
         by_chance.append(spectral_distance(edge_index, COARSENERS["random"].partition(*task, generator=seeded())))
     assert sum(sparse) < 1.3 * sum(exact)
     assert sum(sparse) < 0.6 * sum(by_chance)
+
+
+def spider(legs):
+    """A centre with many neighbours, each with a leaf of its own: rows that have only the hub in common."""
+    leg = torch.arange(1, legs + 1)
+    return 2 * legs + 1, torch.stack([torch.cat([torch.zeros_like(leg), leg]), torch.cat([leg, leg + legs])])
+
+
+@pytest.mark.parametrize("method", COARSENERS)
+def test_hubs_cost_no_square(method):
+    """The time of ten times the nodes is far below a hundred times."""
+    taken = []
+    for legs in (1000, 10_000):
+        num_nodes, edge_index = spider(legs)
+        start = time.perf_counter()
+        labels = COARSENERS[method].partition(edge_index, num_nodes, num_nodes // 10, generator=seeded())
+        taken.append(time.perf_counter() - start)
+        assert labels.unique().numel() == num_nodes // 10
+    assert taken[1] < 30 * taken[0] + 1
+
+
+@pytest.mark.parametrize("method", COARSENERS)
+@pytest.mark.parametrize(
+    ("edges", "num_clusters", "message"),
+    [
+        ([[0], [1]], 0, "expected 1 to 5 clusters"),
+        ([[0], [1]], 6, "expected 1 to 5 clusters, the number of nodes; got 6"),
+        ([[0], [-1]], 2, "expected edges between the nodes 0 to 4; got ends from -1 to 0"),
+        ([[0], [7]], 2, "got ends from 0 to 7"),
+        ([[0.5], [1.0]], 2, "integers; got torch.float32"),
+        ([0, 1], 2, r"of shape \[2, num_edges\]"),
+    ],
+)
+def test_what_is_no_graph_is_refused(method, edges, num_clusters, message):
+    with pytest.raises(InputError, match=message):
+        COARSENERS[method].partition(torch.tensor(edges), 5, num_clusters, generator=seeded())
+
+
+def test_threads_leave_the_warnings_of_the_process_alone():
+    """Large graphs, where LOBPCG warns that it has not converged."""
+    nodes = torch.arange(1500)
+    ring = Data(num_nodes=1500, edge_index=torch.stack([nodes, nodes.roll(1)]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        before = list(warnings.filters)
+        found = list(Coarsen("variation_edges").map([ring] * 8, jobs=4))
+        assert warnings.filters == before
+    assert all(torch.equal(item.partitions, found[0].partitions) for item in found)
+
+
+def test_graphs_are_taken_as_they_are_needed():
+    taken = []
+
+    def endless():
+        while True:
+            taken.append(1)
+            yield graph(4, [(0, 1)])
+
+    coarse = Coarsen("random").map(endless(), jobs=2)
+    next(coarse)
+    coarse.close()
+    assert len(taken) < 50
 
 
 # Whoever changes what a method returns raises its version, so that no cache mixes the two, and puts the digest here.

@@ -1,6 +1,7 @@
 """The command line: parsing and printing, nothing else."""
 
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ from sizeshiftreg.coarsening.contract import Reduce
 from sizeshiftreg.coarsening.threads import one_thread
 from sizeshiftreg.coarsening.transform import Coarsen
 from sizeshiftreg.datasets import TU_DATASETS, is_here, load_dataset
-from sizeshiftreg.draw import draw
+from sizeshiftreg.draw import check_drawable, draw
 from sizeshiftreg.errors import InputError, choice
 from sizeshiftreg.experiment import Experiment, Row
 from sizeshiftreg.export import export, warm_up
@@ -195,7 +196,9 @@ def coarsen(
     seed: Annotated[int, typer.Option(help="Seed of methods that draw.")] = 0,
     jobs: Annotated[int, typer.Option(help="Threads.", min=1)] = 1,
     out: Annotated[Path, typer.Option(help="Folder to write to, a folder in it for each data set.")] = Path("coarse"),
-    plot: Annotated[int | None, typer.Option(help="Number of a graph to draw beside its coarse versions.")] = None,
+    plot: Annotated[
+        int | None, typer.Option(help="Draw a graph, counted in the part, beside its coarse versions.")
+    ] = None,
     root: Root = Path("data"),
     mirror: Mirror = None,
     cache: Annotated[bool, typer.Option(help="Keep and reuse partitions in the root folder.")] = True,
@@ -206,35 +209,54 @@ def coarsen(
     if len(set(names)) < len(names):
         raise InputError(f"data: expected different names, for each becomes a folder in {out}; got {', '.join(names)}")
     transform = Coarsen(method, ratios=ratio, seed=seed, cache=root / CACHE_FILE if cache else None)
-    loaded = {name: _graphs_to_coarsen(which, part, root, mirror) for name, which in zip(names, data, strict=True)}
-    for name, graphs in loaded.items():
-        if plot is not None and not 0 <= plot < len(graphs):
-            raise InputError(f"plot: expected a graph of {name}, 0 to {len(graphs) - 1}; got {plot}")
+    loaded = {}
+    for name, which in zip(names, data, strict=True):
+        if (out / name).resolve() == Path(which).resolve():
+            raise InputError(f"{out / name} is where the graphs come from. Name another folder with --out")
+        loaded[name] = _graphs_to_coarsen(which, part, root, mirror)
+        if plot is not None:
+            _check_plot(name, [graph for _, graph in loaded[name]], plot)
     with one_thread():
-        compiled = max(warm_up(transform, graphs) for graphs in loaded.values())
+        compiled = max(warm_up(transform, [graph for _, graph in graphs]) for graphs in loaded.values())
         summaries = {}
         with _progress() as progress:
             task = progress.add_task("graphs", total=sum(map(len, loaded.values())))
             for name, graphs in loaded.items():
+                numbers, items = zip(*graphs, strict=True)
                 summaries[name] = export(
-                    graphs, transform, out / name, jobs=jobs, reduce=features, advance=lambda: progress.advance(task)
+                    items,
+                    transform,
+                    out / name,
+                    jobs=jobs,
+                    reduce=features,
+                    told={"part": part, "numbers": numbers},
+                    advance=lambda: progress.advance(task),
                 )
-    for name, graphs in loaded.items():
-        if plot is not None:
-            graph = transform(graphs[plot])
-            pictures = {f"{transform.chosen(graph.num_nodes)} {r}": graph.partitions[:, i] for i, r in enumerate(ratio)}
-            draw(graph, pictures, out / name / f"graph-{plot}.png", title=f"{name}, graph {plot}")
     _print_table(coarsening_cells(summaries))
     for line in coarsening_notes(summaries, jobs=jobs, compiled=compiled):
         _out.print(line, highlight=False, soft_wrap=True)
+    for name, graphs in loaded.items():
+        if plot is not None:
+            number, graph = graphs[plot]
+            graph = transform(graph)
+            pictures = {f"{transform.chosen(graph.num_nodes)} {r}": graph.partitions[:, i] for i, r in enumerate(ratio)}
+            file = out / name / f"graph-{number}.png"
+            draw(graph, pictures, file, title=f"{name}, graph {number}")
+            _out.print(f"drawn: {file}", highlight=False, soft_wrap=True)
     _out.print(f"written to {out}: graphs.pt with partitions, coarse-*/graphs.pt", style="dim", highlight=False)
 
 
-def _graphs_to_coarsen(name: str, part: str, root: Path, mirror: str | None) -> list[Data]:
+def _graphs_to_coarsen(name: str, part: str, root: Path, mirror: str | None) -> list[tuple[int, Data]]:
+    """Return the graphs with their numbers in the data set."""
     dataset = load_dataset(name, root=root, mirror=mirror, bare=True)
-    if part == "all":
-        return list(dataset)
-    return [dataset[i] for i in size_split(dataset).pool.tolist()]
+    numbers = range(len(dataset)) if part == "all" else size_split(dataset).pool.tolist()
+    return [(number, dataset[number]) for number in numbers]
+
+
+def _check_plot(name: str, graphs: list[Data], plot: int) -> None:
+    if not 0 <= plot < len(graphs):
+        raise InputError(f"plot: expected a graph of {name}, 0 to {len(graphs) - 1}; got {plot}")
+    check_drawable(graphs[plot])
 
 
 def _published(experiment: Experiment) -> Published | None:
@@ -325,6 +347,7 @@ def _progress() -> Progress:
 
 def main() -> None:
     """Run the command line; print a user's mistake without a traceback, and exit with 2."""
+    warnings.showwarning = _show_warning
     try:
         app()
     except InputError as error:
@@ -333,6 +356,12 @@ def main() -> None:
     except WorkerDiedError as error:
         _complain(f"error: {error}")
         sys.exit(1)
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+    """Print our own warnings as the user meets them; leave out those of libraries, which are for developers."""
+    if issubclass(category, RuntimeWarning):
+        _complain(f"warning: {message}")
 
 
 def _complain(message: str) -> None:

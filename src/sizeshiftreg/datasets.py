@@ -100,7 +100,8 @@ def load_dataset(
         root: Where downloaded data sets are kept.
         mirror: Address of a folder that holds `NAME.zip`, any that fsspec knows (https://, s3://, file://, ...);
             by default the environment variable SIZESHIFTREG_MIRROR, and without it the TUDataset site.
-        bare: Accept graphs in a folder that have no classes or features, which can be coarsened, not learned from.
+        bare: Accept graphs in a folder that have no classes or features, which can be coarsened, not learned from, and
+            keep all attributes that all of them have.
 
     Raises:
         InputError: The name is unknown, the download failed or is not that data set, or a graph is not usable.
@@ -230,21 +231,20 @@ def _load_folder(folder: Path, *, bare: bool) -> InMemoryDataset:
             raise InputError(f"{file}: expected a PyG Data or a list of them; got {type(content).__name__}")
         graphs += items
     check_graphs(graphs, labels=not bare, features=not bare)
-    kept = [name for name in ("x", "y", "partitions") if all(graph.get(name) is not None for graph in graphs)]
-    return _in_memory([_plain(graph, kept, labels=not bare) for graph in graphs])
+    common = set.intersection(*(set(graph.keys()) for graph in graphs))
+    if bare:
+        return _in_memory([_with(graph, common) for graph in graphs])
+    items = [_with(graph, common & {"x", "edge_index", "partitions"}) for graph in graphs]
+    for item, graph in zip(items, graphs, strict=True):
+        item.x, item.y = graph.x.float(), graph.y.view(1).long()
+    return _in_memory(items)
 
 
-def _plain(graph: Data, kept: list[str], *, labels: bool) -> Data:
-    """Return a graph with the attributes that are used alone, in their usual types."""
-    item = Data(edge_index=graph.edge_index)
-    if "x" in kept:
-        item.x = graph.x.float()
-    else:
+def _with(graph: Data, names: set[str]) -> Data:
+    """Return a graph with some of its attributes; a data set can hold only those that all its graphs have."""
+    item = Data(**{name: graph[name] for name in sorted(names)})
+    if "x" not in names:
         item.num_nodes = graph.num_nodes
-    if "y" in kept:
-        item.y = graph.y.view(1).long() if labels else graph.y
-    if "partitions" in kept:
-        item.partitions = graph.partitions
     return item
 
 

@@ -40,11 +40,8 @@ def draw(graph: Data, partitions: Mapping[str, Tensor], file: Path, *, title: st
         title: Title over all.
         columns: Pictures in a row.
     """
+    check_drawable(graph)
     num_nodes = graph.num_nodes
-    if num_nodes > MOST_NODES:
-        raise InputError(
-            f"drawing: expected a graph of at most {MOST_NODES} nodes; got {num_nodes}. Name a smaller one"
-        )
     kinds, names = _kinds(graph)
     edges = np.unique(np.sort(graph.edge_index.numpy().T, axis=1), axis=0)
     angle = 2 * np.pi * np.arange(num_nodes) / num_nodes
@@ -70,6 +67,14 @@ def draw(graph: Data, partitions: Mapping[str, Tensor], file: Path, *, title: st
         figure.savefig(file, dpi=110, metadata=_without_date(file))
     except (ValueError, OSError) as error:  # an unknown ending, or a place that cannot be written
         raise InputError(f"the drawing cannot be written to {file}: {error}") from error
+
+
+def check_drawable(graph: Data) -> None:
+    """Raise if a graph has too many nodes to be drawn."""
+    if graph.num_nodes > MOST_NODES:
+        raise InputError(
+            f"drawing: expected a graph of at most {MOST_NODES} nodes; got {graph.num_nodes}. Name a smaller one"
+        )
 
 
 def _kinds(graph: Data) -> tuple[Ints, list[str]]:

@@ -1,10 +1,11 @@
 """Export: coarsen a data set, write partitions and coarse graphs, and say what came of it."""
 
+import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sizeshiftreg.coarsening.spectral import spectral_distance
 from sizeshiftreg.coarsening.transform import Coarsen
 from sizeshiftreg.errors import InputError
 
+SUMMARY_FILE = "summary.json"
 # The spectral distance takes all eigenvalues: it is measured on so many graphs, of at most so many nodes.
 SAMPLE, SAMPLE_NODES = 100, 500
 
@@ -92,12 +94,14 @@ def export(
     *,
     jobs: int = 1,
     reduce: Reduce = "mean",
+    told: Mapping[str, Any] | None = None,
     advance: Callable[[], object] = lambda: None,
 ) -> Summary:
     """Coarsen graphs, and write them to a folder that `load_dataset` reads.
 
-    `graphs.pt` holds the graphs with their `partitions` (a list of `Data`), and `coarse-0.8/graphs.pt`, for every
-    ratio, the coarse graphs with `edge_weight` and `cluster_size`, the number of nodes in each coarse node.
+    `graphs.pt` holds the graphs with their `partitions` (a list of `Data`); `coarse-0.8/graphs.pt`, for every ratio,
+    the coarse graphs with `edge_weight` and `cluster_size`, the number of nodes in each coarse node; and `summary.json`
+    how they were made and what is returned. What an earlier call wrote there is replaced.
 
     Args:
         graphs: The graphs.
@@ -105,13 +109,14 @@ def export(
         folder: Where to write; None writes nothing.
         jobs: Number of threads.
         reduce: How the features of a cluster become those of its coarse node.
+        told: What else the summary file should tell of these graphs.
         advance: Called after every graph.
 
     Returns:
         Sizes, times and spectral distances.
     """
     if folder is not None:
-        _check_writable(folder)
+        _make_ready(folder)
     before = coarsen.cache.hits if coarsen.cache else 0
     start = time.perf_counter()
     done = []
@@ -129,10 +134,8 @@ def export(
         views.append(View(ratio, nodes, edges, sum(distances) / len(distances) if distances else None))
         if folder is not None:
             _write(coarse, folder / f"coarse-{ratio}" / "graphs.pt")
-    if folder is not None:
-        _write(done, folder / "graphs.pt")
     chosen = [coarsen.chosen(graph.num_nodes) for graph in done]
-    return Summary(
+    summary = Summary(
         graphs=len(done),
         nodes=sum(graph.num_nodes for graph in done),
         edges=sum(graph.num_edges for graph in done),
@@ -147,6 +150,12 @@ def export(
         sampled=len(sample),
         views=views,
     )
+    if folder is not None:
+        _write(done, folder / "graphs.pt")
+        versions = {name: COARSENERS[name].version for name in summary.methods if name in COARSENERS}
+        how = {"coarsen": repr(coarsen), "versions": versions, "features": reduce, **(told or {})}
+        (folder / SUMMARY_FILE).write_text(json.dumps(how | asdict(summary), indent=1) + "\n")
+    return summary
 
 
 def _sample(graphs: Sequence[Data]) -> list[Data]:
@@ -163,8 +172,18 @@ def _coarse(graph: Data, labels: Tensor, reduce: Reduce) -> Data:
     return Data(cluster_size=torch.bincount(labels), **kept)
 
 
-def _check_writable(folder: Path) -> None:
+def _make_ready(folder: Path) -> None:
+    """Make the folder and take away what an earlier call wrote; graphs of other origin are not touched."""
+    earlier = folder / SUMMARY_FILE
+    if folder.is_dir() and any(folder.glob("*.pt")) and not earlier.is_file():
+        raise InputError(f"{folder} holds graphs that were not written by `coarsen`. Name another folder with --out")
     try:
+        if earlier.is_file():
+            for view in json.loads(earlier.read_text())["views"]:
+                old = folder / f"coarse-{view['ratio']}"
+                (old / "graphs.pt").unlink(missing_ok=True)
+                if old.is_dir() and not any(old.iterdir()):
+                    old.rmdir()
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / f".{os.getpid()}"
         probe.touch()

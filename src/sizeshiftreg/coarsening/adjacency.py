@@ -5,11 +5,29 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sizeshiftreg.errors import InputError
+
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 # Methods that need an n x n matrix take a sparse path for graphs with more nodes than this.
 DENSE_LIMIT = 1000
+
+
+def check_task(edge_index: Tensor, num_nodes: int, num_clusters: int) -> None:
+    """Raise unless there are edges between the nodes, and from one to as many clusters as nodes."""
+    if not 1 <= num_clusters <= num_nodes:
+        raise InputError(f"coarsening: expected 1 to {num_nodes} clusters, the number of nodes; got {num_clusters}")
+    if edge_index.dim() != 2 or edge_index.size(0) != 2 or edge_index.is_floating_point():
+        raise InputError(
+            f"coarsening: expected `edge_index` of shape [2, num_edges] and integers; got {edge_index.dtype} of shape "
+            f"{list(edge_index.shape)}"
+        )
+    if edge_index.numel() and not (int(edge_index.min()) >= 0 and int(edge_index.max()) < num_nodes):
+        raise InputError(
+            f"coarsening: expected edges between the nodes 0 to {num_nodes - 1}; got ends from "
+            f"{int(edge_index.min())} to {int(edge_index.max())}"
+        )
 
 
 def dense_adjacency(edge_index: Tensor, num_nodes: int) -> Floats:

@@ -52,10 +52,12 @@ class PartitionCache:
         if not found:
             return None
         stored, checksum = found[0]
-        if checksum == _checksum(key, stored) and len(stored) == 4 * num_nodes:
+        whole = isinstance(stored, bytes) and checksum == _checksum(key, stored)
+        if whole and len(stored) == 4 * num_nodes:
             labels = torch.from_numpy(np.frombuffer(stored, dtype="<i4").astype(np.int64))
             if int(labels.min()) >= 0 and int(labels.max()) < num_clusters:
-                self.hits += 1
+                with self._lock:
+                    self.hits += 1
                 return labels
         warnings.warn(f"{self.path}: an entry is damaged; the partition is computed again", RuntimeWarning, 2)
         return None
@@ -107,7 +109,7 @@ class PartitionCache:
 def partition_key(method: str, version: int, seed: int, edge_index: Tensor, num_nodes: int, num_clusters: int) -> bytes:
     """Return a hash of all that decides a partition."""
     digest = hashlib.blake2b(f"{method} {version} {seed} {num_nodes} {num_clusters} ".encode(), digest_size=16)
-    digest.update(edge_index.contiguous().numpy().tobytes())
+    digest.update(edge_index.long().contiguous().numpy().tobytes())
     return digest.digest()
 
 

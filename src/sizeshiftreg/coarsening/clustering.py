@@ -5,7 +5,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from sizeshiftreg.coarsening.adjacency import DENSE_LIMIT, Floats, dense_adjacency, sparse_adjacency
+from sizeshiftreg.coarsening.adjacency import DENSE_LIMIT, Floats, check_task, dense_adjacency, sparse_adjacency
 from sizeshiftreg.coarsening.agglomeration import cluster
 from sizeshiftreg.coarsening.levels import merge_alike
 from sizeshiftreg.coarsening.spectral import normalised_laplacian, scale_by_degree
@@ -35,6 +35,7 @@ def spectral_clustering(edge_index: Tensor, num_nodes: int, num_clusters: int, *
         [0, 0, 0, 1, 1, 1]
     """
     del generator
+    check_task(edge_index, num_nodes, num_clusters)
     if num_nodes > DENSE_LIMIT:
         adjacency = sparse_adjacency(edge_index, num_nodes)
         degree = np.maximum(np.asarray(adjacency.sum(axis=1)).ravel(), 1.0)
@@ -71,6 +72,7 @@ def kmeans(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: 
         [0, 1, 1, 1]
     """
     del generator
+    check_task(edge_index, num_nodes, num_clusters)
     if num_nodes > DENSE_LIMIT:
         return merge_alike(sparse_adjacency(edge_index, num_nodes), num_clusters)
     with one_blas_thread():
@@ -81,7 +83,7 @@ def random(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: 
     """Draw a partition at random: the control that every coarsening has to beat.
 
     Args:
-        edge_index: Not looked at.
+        edge_index: Does not matter.
         num_nodes: Number of nodes.
         num_clusters: Number of clusters, each of which gets at least one node.
         generator: Source of the draw.
@@ -93,7 +95,7 @@ def random(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: 
         >>> random(torch.empty(2, 0), 5, 3, generator=torch.Generator().manual_seed(0)).unique().tolist()
         [0, 1, 2]
     """
-    del edge_index
+    check_task(edge_index, num_nodes, num_clusters)
     labels = torch.randint(num_clusters, (num_nodes,), generator=generator)
     first = torch.randperm(num_nodes, generator=generator)[:num_clusters]
     labels[first] = torch.arange(num_clusters)

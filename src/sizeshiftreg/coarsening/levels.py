@@ -69,8 +69,9 @@ def pair_alike(rows: sp.csr_array, size: Floats, at_most: int, *, l1: bool) -> L
     partner[empty[1:]], cost[empty[1:]] = empty[:-1], 0.0
     one = np.flatnonzero(partner >= 0)
     order = one[np.argsort(cost[one], kind="stable")]
-    into: Labels = match(order, partner[order], len(size), min(at_most, max(1, len(size) // _PER_ROUND)))
-    return into
+    at_most = min(at_most, max(1, len(size) // _PER_ROUND))
+    into: Labels = match(order, partner[order], len(size), at_most)
+    return _pair_left_over(into, one, partner[one], at_most)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -90,30 +91,42 @@ def match(first: Labels, second: Labels, num_nodes: int, at_most: int) -> Labels
 
 
 def match_edges(matrix: sp.csr_array, first: Labels, second: Labels, at_most: int) -> Labels:
-    """Match along edges in their order; where most nodes hang on few, also nodes that hang on the same one.
-
-    Around a hub an edge at most is matched in a round, so a star would take as many rounds as it has leaves. As METIS
-    does (LaSalle et al. 2015), nodes left over are then paired when their heaviest edges lead to the same node.
-    """
+    """Match along edges in their order; where most nodes hang on few, also nodes that hang on the same one."""
     num_nodes = matrix.shape[0]
     into: Labels = match(first, second, num_nodes, at_most)
-    merged = np.flatnonzero(into != np.arange(num_nodes))
-    if not 0 < len(merged) < min(at_most, num_nodes // _FEW):
+    if not _stuck(into, at_most):
         return into
-    free = np.ones(num_nodes, dtype=np.bool_)
-    free[merged] = free[into[merged]] = False
     entries = matrix.tocoo()
-    inside = free[entries.row] & (entries.row != entries.col)
-    row, column, weight = entries.row[inside], entries.col[inside], entries.data[inside]
+    apart = entries.row != entries.col
+    row, column, weight = entries.row[apart], entries.col[apart], entries.data[apart]
     order = np.lexsort((column, -weight, row))
-    left, at = np.unique(row[order], return_index=True)
-    hub = column[order][at]
+    nodes, heaviest = np.unique(row[order], return_index=True)
+    return _pair_left_over(into, nodes, column[order][heaviest], at_most)
+
+
+def _stuck(into: Labels, at_most: int) -> bool:
+    merged = np.count_nonzero(into != np.arange(len(into)))
+    return 0 < int(merged) < min(at_most, len(into) // _FEW)
+
+
+def _pair_left_over(into: Labels, nodes: Labels, hub: Labels, at_most: int) -> Labels:
+    """Where a matching is stuck, pair nodes that want the same partner.
+
+    Around a hub one pair at most is matched in a round, so a star would take as many rounds as it has leaves. METIS
+    pairs what hangs on the same node for this reason (LaSalle et al. 2015).
+    """
+    if not _stuck(into, at_most):
+        return into
+    merged = np.flatnonzero(into != np.arange(len(into)))
+    free = np.ones(len(into), dtype=np.bool_)
+    free[merged] = free[into[merged]] = False
+    nodes, hub = nodes[free[nodes]], hub[free[nodes]]
     order = np.argsort(hub, kind="stable")
-    left, hub = left[order], hub[order]
+    nodes, hub = nodes[order], hub[order]
     # Of the nodes at one hub, the first and second are a pair, the third and fourth, and so on.
     rank = np.arange(len(hub)) - np.searchsorted(hub, hub)
-    first_of_pair = np.flatnonzero((rank[:-1] % 2 == 0) & (hub[:-1] == hub[1:]))[: at_most - len(merged)]
-    into[left[first_of_pair + 1]] = left[first_of_pair]
+    pairs = np.flatnonzero((rank[:-1] % 2 == 0) & (hub[:-1] == hub[1:]))[: at_most - len(merged)]
+    into[nodes[pairs + 1]] = nodes[pairs]
     return into
 
 

@@ -5,7 +5,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from sizeshiftreg.coarsening.adjacency import Floats, Labels, sparse_adjacency
+from sizeshiftreg.coarsening.adjacency import Floats, Labels, check_task, sparse_adjacency
 from sizeshiftreg.coarsening.levels import match_edges, merge_in_levels
 
 
@@ -31,6 +31,7 @@ def heavy_edge(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generat
         [0, 0, 1, 1]
     """
     del generator
+    check_task(edge_index, num_nodes, num_clusters)
     return merge_in_levels(sparse_adjacency(edge_index, num_nodes), num_clusters, _heaviest)
 
 

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sizeshiftreg.coarsening.adjacency import DENSE_LIMIT, Floats, Labels, dense_adjacency, sparse_adjacency
+from sizeshiftreg.coarsening.adjacency import DENSE_LIMIT, Floats, Labels, check_task, dense_adjacency, sparse_adjacency
 from sizeshiftreg.coarsening.agglomeration import TIE, cheapest
 from sizeshiftreg.coarsening.levels import merge_in_levels, pair_alike
 
@@ -36,6 +36,7 @@ def mlgc(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: to
         [0, 1, 1, 1]
     """
     del generator
+    check_task(edge_index, num_nodes, num_clusters)
     if num_nodes > DENSE_LIMIT:
         return merge_in_levels(sparse_adjacency(edge_index, num_nodes), num_clusters, _nearest)
     return torch.from_numpy(_merge_alike(dense_adjacency(edge_index, num_nodes), num_clusters))

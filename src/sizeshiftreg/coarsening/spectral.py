@@ -16,15 +16,15 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from sizeshiftreg.coarsening.adjacency import Floats, Labels, dense_adjacency, sparse_adjacency
+from sizeshiftreg.coarsening.adjacency import Floats, Labels, check_task, dense_adjacency, sparse_adjacency
 from sizeshiftreg.coarsening.agglomeration import TIE, agglomerate
 from sizeshiftreg.coarsening.levels import merge_alike
 from sizeshiftreg.coarsening.threads import one_blas_thread
 
 # Beyond this many nodes, where the exact way takes seconds, SGC takes the sparse path.
 SGC_DENSE_LIMIT = 500
-# More cuts than this, which at a ratio of 0.8 only graphs of over 80 nodes have, are thinned out evenly: on those of DD
-# all of them lower the mean spectral distance by less than one part in 10,000, and take twice the time.
+# More cuts than this, which at a ratio of 0.8 only graphs of over 80 nodes have, are thinned out evenly: there the
+# smooth weights win, and every cut costs an eigendecomposition.
 _MOST_CUTS = 16
 # Eigenvalues that are 1 come out as 1 +- rounding; both sides of 1 must take them.
 _ROUNDING = 1e-9
@@ -33,8 +33,9 @@ _ROUNDING = 1e-9
 def sgc(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: torch.Generator) -> Tensor:
     """Partition by spectral graph coarsening.
 
-    For every admissible k (the kept low eigenvalues at most 1, the kept high ones at least 1), and for two ways to
-    weigh all eigenvectors smoothly, the nodes are clustered; the partition with the smallest spectral distance wins.
+    For every admissible k (the kept low eigenvalues at most 1, the kept high ones at least 1; where there are more than
+    16, for some of them), and for two ways to weigh all eigenvectors smoothly, the nodes are clustered; the partition
+    with the smallest spectral distance wins.
     Directed edges count in both directions. An isolated node has eigenvalue 1, as in the published code. Beyond
     `SGC_DENSE_LIMIT` nodes no eigenvector is computed: the sparse rows of the normalised adjacency are clustered alone.
 
@@ -53,6 +54,7 @@ def sgc(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: tor
         [0, 1, 1, 1]
     """
     del generator
+    check_task(edge_index, num_nodes, num_clusters)
     if num_clusters >= num_nodes:
         return torch.arange(num_nodes)
     if num_clusters == 1:
@@ -136,7 +138,7 @@ def _admissible(eigenvalues: Floats, num_clusters: int) -> tuple[int, int]:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _candidates(eigenvalues: Floats, vectors: Floats, num_clusters: int) -> Labels:
-    """Return a partition for every cut and for both smooth weights, [num_candidates, num_nodes]."""
+    """Return a partition for some cuts and for both smooth weights, [num_candidates, num_nodes]."""
     num_nodes = len(eigenvalues)
     num_dropped = num_nodes - num_clusters
     first, last = _admissible(eigenvalues, num_clusters)

@@ -2,8 +2,9 @@
 
 import logging
 import math
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import torch
@@ -16,6 +17,8 @@ from sizeshiftreg.coarsening.cache import PartitionCache, partition_key
 from sizeshiftreg.coarsening.threads import one_blas_thread
 from sizeshiftreg.errors import InputError, choice
 
+# So many graphs per thread are taken before the first is asked for.
+_AHEAD = 8
 _log = logging.getLogger(__name__)
 
 
@@ -75,7 +78,7 @@ class Coarsen(BaseTransform):  # type: ignore[misc]
         """Coarsen many graphs in `jobs` threads, and yield them in their order.
 
         The partitions do not depend on the number of threads. The compiled parts run at the same time; what is Python
-        around them does not, so small graphs gain less.
+        around them does not, so small graphs gain less. While it is iterated, BLAS has one thread in this process.
 
         Example:
             >>> from torch_geometric.data import Data
@@ -90,8 +93,14 @@ class Coarsen(BaseTransform):  # type: ignore[misc]
                 yield from map(self, graphs)
                 return
             with ThreadPoolExecutor(jobs) as executor:
+                under_way: deque[Future[Data]] = deque()
                 try:
-                    yield from executor.map(self, graphs)
+                    for graph in graphs:
+                        under_way.append(executor.submit(self, graph))
+                        if len(under_way) > _AHEAD * jobs:
+                            yield under_way.popleft().result()
+                    while under_way:
+                        yield under_way.popleft().result()
                 finally:  # an error, Ctrl-C, or a caller that stops asking: do not begin what is left
                     executor.shutdown(wait=False, cancel_futures=True)
 

@@ -1,6 +1,7 @@
 """Local variation: contract where the smoothest signals of a graph vary least (Loukas 2019)."""
 
 import heapq
+import re
 import warnings
 
 import numba
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, lobpcg
 from torch import Tensor
 
-from sizeshiftreg.coarsening.adjacency import DENSE_LIMIT, Floats, Labels, sparse_adjacency
+from sizeshiftreg.coarsening.adjacency import DENSE_LIMIT, Floats, Labels, check_task, sparse_adjacency
 from sizeshiftreg.coarsening.levels import match_edges, merge_in_levels
 from sizeshiftreg.coarsening.matching import edges_once
 from sizeshiftreg.coarsening.threads import one_blas_thread
@@ -21,6 +22,8 @@ from sizeshiftreg.coarsening.threads import one_blas_thread
 _SIGNALS = 10
 # Beyond DENSE_LIMIT the signals need not be exact to tell where they vary.
 _LOBPCG_STEPS = 30
+# It warns here when it has not converged, which it need not. Not where it is called: that is no matter for threads.
+warnings.filterwarnings("ignore", "Exited ", UserWarning, module=re.escape(__name__))
 _ZERO = 1e-9
 # Costs that are equal to so many digits of the highest are ties, and go to the first edge.
 _DIGITS = 9
@@ -47,6 +50,7 @@ def variation_edges(edge_index: Tensor, num_nodes: int, num_clusters: int, *, ge
         >>> variation_edges(path, 6, 3, generator=torch.Generator()).tolist()
         [0, 0, 1, 1, 2, 2]
     """
+    check_task(edge_index, num_nodes, num_clusters)
     adjacency = sparse_adjacency(edge_index, num_nodes)
     return merge_in_levels(adjacency, num_clusters, _Edges(adjacency, generator))
 
@@ -73,6 +77,7 @@ def variation_neighbourhoods(
         >>> variation_neighbourhoods(two_triangles, 6, 2, generator=torch.Generator()).tolist()
         [0, 0, 0, 1, 1, 1]
     """
+    check_task(edge_index, num_nodes, num_clusters)
     adjacency = sparse_adjacency(edge_index, num_nodes)
     return merge_in_levels(adjacency, num_clusters, _Neighbourhoods(adjacency, generator))
 
@@ -143,11 +148,7 @@ def _lowest(laplacian: sp.csr_array, generator: torch.Generator) -> Floats:
         enough = 1e-3 * laplacian.diagonal().mean()
         start = torch.randn(num_nodes, wanted, generator=generator, dtype=torch.float64).numpy()
         operator = LinearOperator((num_nodes, num_nodes), matvec=lifted, matmat=lifted, dtype=np.float64)
-        with warnings.catch_warnings():  # it warns that it has not converged, which it need not
-            warnings.simplefilter("ignore", UserWarning)
-            _, vectors = lobpcg(
-                operator, start, M=sp.diags_array(scale), largest=False, maxiter=_LOBPCG_STEPS, tol=enough
-            )
+        _, vectors = lobpcg(operator, start, M=sp.diags_array(scale), largest=False, maxiter=_LOBPCG_STEPS, tol=enough)
         return np.ascontiguousarray(vectors)
 
 
