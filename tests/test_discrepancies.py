@@ -1,13 +1,19 @@
-"""cmd() against a computation from the formula in plain Python."""
+"""Discrepancies against computations from their formulas: plain Python, numpy, scikit-learn, SciPy."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import wasserstein_distance
+from sklearn.metrics.pairwise import rbf_kernel
+from torch_geometric.data import Batch
 
-from sizeshiftreg import InputError, cmd
+from conftest import graph
+from sizeshiftreg import Coarsen, InputError, SizeShift, cmd, coral, mmd, sliced_wasserstein
+from sizeshiftreg.discrepancies import DISCREPANCIES, _directions
 
 
 def plain_cmd(x, y, moments, factor=1.0, activation=lambda value: value):
@@ -107,3 +113,78 @@ def test_bad_options_are_refused():
         cmd(x, x, batch, batch, 1, moments=0)
     with pytest.raises(InputError, match="bound: expected one of tanh, sigmoid; got 'relu'"):
         cmd(x, x, batch, batch, 1, bound="relu")
+
+
+def plain_coral(x, y):
+    """From numpy's covariances."""
+    covariances = [np.cov(rows, rowvar=False).reshape(rows.shape[1], -1) if len(rows) > 1 else 0.0 for rows in (x, y)]
+    return np.sum(np.square(covariances[0] - covariances[1])) / (4 * x.shape[1] ** 2)
+
+
+def plain_mmd(x, y):
+    """Double loops over scikit-learn's Gaussian kernel."""
+    both = np.concatenate([x, y])
+    scale = np.mean([np.sum((a - b) ** 2) for a in both for b in both])
+    total = 0.0
+    for bandwidth in (0.25, 0.5, 1.0, 2.0, 4.0):
+        kernels = [rbf_kernel(a, b, gamma=1 / (bandwidth * scale)).mean() for a, b in ((x, x), (y, y), (x, y))]
+        total += (kernels[0] + kernels[1] - 2 * kernels[2]) / 5
+    return total
+
+
+def plain_sliced_wasserstein(x, y):
+    """SciPy's one-dimensional distance, direction by direction."""
+    towards = _directions(x.shape[1], 32, 0, torch.float64, torch.device("cpu")).numpy()
+    assert np.allclose(np.linalg.norm(towards, axis=0), 1)
+    return np.mean([wasserstein_distance(x @ direction, y @ direction) for direction in towards.T])
+
+
+OTHERS = {
+    "coral": (coral, plain_coral),
+    "mmd": (mmd, plain_mmd),
+    "sliced_wasserstein": (sliced_wasserstein, plain_sliced_wasserstein),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 1000),
+    x_sizes=st.lists(st.integers(1, 7), min_size=3, max_size=3),
+    y_sizes=st.lists(st.integers(1, 7), min_size=3, max_size=3),
+)
+def test_others_equal_their_plain_computation(name, seed, x_sizes, y_sizes):
+    found, plain = OTHERS[name]
+    x, x_batch, x_rows = ragged(seed, x_sizes)
+    y, y_batch, y_rows = ragged(seed + 1, y_sizes)
+    expected = [plain(a.numpy(), b.numpy()) for a, b in zip(x_rows, y_rows, strict=True)]
+    np.testing.assert_allclose(found(x, y, x_batch, y_batch, 3), expected, rtol=1e-8, atol=1e-10)
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+    np.testing.assert_allclose(found(x[order], y, x_batch[order], y_batch, 3), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found(x, x, x_batch, x_batch, 3), 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["coral", "mmd", "sliced_wasserstein"])
+def test_gradients_of_the_others(name):
+    """The scale of the Gaussian kernels is a constant by definition, so with it the check uses one graph scale."""
+    x, x_batch, _ = ragged(0, [3, 4])
+    y, y_batch, _ = ragged(1, [2, 5])
+    x.requires_grad_()
+    value = OTHERS[name][0](x, y, x_batch, y_batch, 2)
+    value.sum().backward()
+    assert torch.isfinite(x.grad).all()
+    if name == "mmd":
+        step = -1e-3 * x.grad  # downhill, up to what the scale changes
+        assert OTHERS[name][0](x.detach() + step, y, x_batch, y_batch, 2).sum() < value.sum()
+    else:
+        torch.autograd.gradcheck(lambda a: OTHERS[name][0](a, y, x_batch, y_batch, 2), (x.detach().requires_grad_(),))
+
+
+@pytest.mark.parametrize("name", DISCREPANCIES)
+def test_every_discrepancy_serves_the_regulariser(name):
+    items = [Coarsen(ratios=(0.5, 0.8))(graph(6 + i, [(j, j + 1) for j in range(5 + i)], seed=i)) for i in range(3)]
+    encoder = torch.nn.Linear(2, 4)
+    penalty = SizeShift(1.0, discrepancy=name)(lambda x, edge_index: encoder(x), Batch.from_data_list(items))
+    penalty.backward()
+    assert penalty > 0
+    assert encoder.weight.grad.abs().sum() > 0

@@ -33,6 +33,7 @@ ORDER = [
     "store",
     "encoders",
     "models",
+    "hooks",
     "discrepancies",
     "regularizers",
     "metrics",

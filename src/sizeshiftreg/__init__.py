@@ -3,10 +3,11 @@
 from sizeshiftreg.coarsening.contract import contract
 from sizeshiftreg.coarsening.transform import Coarsen
 from sizeshiftreg.datasets import load_dataset
-from sizeshiftreg.discrepancies import cmd
+from sizeshiftreg.discrepancies import cmd, coral, mmd, sliced_wasserstein
 from sizeshiftreg.encoders import GCN, GIN, PNA
 from sizeshiftreg.errors import InputError
 from sizeshiftreg.experiment import Experiment, run
+from sizeshiftreg.hooks import node_embeddings
 from sizeshiftreg.models import GraphClassifier
 from sizeshiftreg.regularizers import SizeShift
 from sizeshiftreg.results import ResultStore
@@ -28,9 +29,13 @@ __all__ = [
     "Split",
     "cmd",
     "contract",
+    "coral",
     "fit",
     "load_dataset",
+    "mmd",
+    "node_embeddings",
     "predict",
     "run",
     "size_split",
+    "sliced_wasserstein",
 ]

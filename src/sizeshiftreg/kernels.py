@@ -218,7 +218,7 @@ def _running(norm: nn.BatchNorm1d, segments: Segments) -> tuple[Floats, Floats, 
 
 
 def _compiled(x: Tensor) -> bool:
-    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64)
+    return x.device.type == "cpu" and x.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
 
 
 def _starts(index: Tensor, num_nodes: int) -> Tensor:
