@@ -1,6 +1,7 @@
 """SizeShift against a loop over graphs and ratios, its gradient, and what it does to batch norm."""
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch_geometric.nn import models as pyg_models
 from conftest import HARD_GRAPHS, graph, undirected
 from sizeshiftreg import GCN, GIN, PNA, Coarsen, InputError, SizeShift, cmd, contract
 from sizeshiftreg.encoders import degree_histogram
+from sizeshiftreg.regularizers import Draw
 
 ENCODERS = {
     "gin": lambda: GIN(2, hidden_dim=4),
@@ -195,3 +197,64 @@ def test_unknown_names_are_refused():
 def test_degree_histogram_counts_nodes():
     item = HARD_GRAPHS["star"]
     assert degree_histogram(item.edge_index, item.num_nodes).tolist() == [0, 19] + [0] * 17 + [1]
+
+
+def linear_encoder():
+    """Without batch normalisation the embeddings of a graph do not depend on the others."""
+    torch.manual_seed(0)
+    layer = nn.Linear(2, 3)
+    return layer, lambda x, edge_index: layer(x)
+
+
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_the_expected_gradient_of_sampled_views_is_the_full_one(share, average):
+    """Over all draws there are, each as likely as any other: every view, and every set of so many graphs."""
+    batch = trees(count=4)
+    layer, encoder = linear_encoder()
+
+    def gradient(draw=None):
+        shift = SizeShift(0.3, average=average, views="sampled", share=share)
+        if draw is None:
+            shift = SizeShift(0.3, average=average)
+        else:
+            shift.draw = lambda num_views, num_graphs: draw
+        return torch.autograd.grad(shift(encoder, batch), layer.weight)[0]
+
+    count = max(1, round(share * 4))
+    subsets = [None] if share == 1 else [torch.tensor(s) for s in itertools.combinations(range(4), count)]
+    draws = [Draw((view,), 2, subset) for view in range(2) for subset in subsets]
+    mean = torch.stack([gradient(draw) for draw in draws]).mean(0)
+    torch.testing.assert_close(mean, gradient(), rtol=1e-5, atol=1e-6)
+
+
+def test_draws_are_uniform_over_views_and_graphs():
+    shift = SizeShift(0.1, views="sampled", share=0.5, seed=3)
+    draws = [shift.draw(2, 4) for _ in range(4000)]
+    views = torch.tensor([draw.views[0] for draw in draws])
+    graphs = torch.cat([draw.graphs for draw in draws])
+    assert abs(views.float().mean() - 0.5) < 0.04
+    assert all(len(draw.views) == 1 and len(draw.graphs) == 2 and draw.of == 2 for draw in draws)
+    shares = torch.bincount(graphs, minlength=4) / len(graphs)
+    assert (shares - 0.25).abs().max() < 0.02
+    again = SizeShift(0.1, views="sampled", share=0.5, seed=3)
+    assert all(torch.equal(again.draw(2, 4).graphs, draw.graphs) for draw in draws[:20])
+
+
+@pytest.mark.parametrize("discrepancy", ["cmd", "mmd"])
+def test_given_sampled_views_equal_those_contracted_in_the_call(discrepancy):
+    batch, draw = trees(count=4), Draw((1,), 2, torch.tensor([1, 3]))
+    _, encoder = linear_encoder()
+    shift = SizeShift(0.3, views="sampled", share=0.5, discrepancy=discrepancy)
+    part = Batch.from_data_list([batch.to_data_list()[i] for i in (1, 3)])
+    given = shift(encoder, batch, encoder(batch.x, batch.edge_index), [contract(part, part.partitions[:, 1])], draw)
+    shift.draw = lambda num_views, num_graphs: draw
+    torch.testing.assert_close(shift(encoder, batch), given)
+
+
+@pytest.mark.parametrize(
+    "options", [{"share": 0}, {"share": 1.5, "views": "sampled"}, {"share": 0.5}, {"views": "some"}]
+)
+def test_sampling_that_makes_no_sense_is_refused(options):
+    with pytest.raises(InputError, match=r"share|views"):
+        SizeShift(0.1, **options)

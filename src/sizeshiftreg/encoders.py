@@ -147,8 +147,8 @@ class _GINConv(GINConv):  # type: ignore[misc]
 
 class _GCNConv(GCNConv):  # type: ignore[misc]
     def layer(self, x: Tensor, layout: Layout, norm: nn.BatchNorm1d, segments: Segments | None) -> Tensor:
-        # D^-1/2 (A + I) D^-1/2, where only nodes without a self-loop get one.
-        own = layout.loop_missing.to(x.dtype)
+        # D^-1/2 (A + I) D^-1/2, where every node has exactly one self-loop, however many it came with.
+        own = 1 - layout.loops.to(x.dtype)
         scale = (layout.degree() + own).rsqrt()
         return graph_layer(x, layout, own, scale, [(self.lin.weight, self.bias, norm)], segments)
 

@@ -55,11 +55,10 @@ class Layout:
         return cls(_starts(target, num_nodes), source[into], _starts(source, num_nodes), target[out])
 
     @cached_property
-    def loop_missing(self) -> Tensor:
-        """Return which nodes have no edge to themselves, [num_nodes]."""
+    def loops(self) -> Tensor:
+        """Return how many edges lead from every node to itself, [num_nodes]."""
         nodes = torch.repeat_interleave(self.degree(), output_size=self.source.numel())
-        loops = torch.zeros_like(self.start[1:]).index_add_(0, nodes, (nodes == self.source).long())
-        return loops == 0
+        return torch.zeros_like(self.start[1:]).index_add_(0, nodes, (nodes == self.source).long())
 
     def degree(self) -> Tensor:
         """Return how many edges lead into every node, [num_nodes]."""
