@@ -38,6 +38,8 @@ ORDER = [
     "regularizers",
     "metrics",
     "training",
+    "estimator",
+    "lightning",
     "experiment",
     "results",
     "recipes",

@@ -6,6 +6,7 @@ from sizeshiftreg.datasets import load_dataset
 from sizeshiftreg.discrepancies import cmd, coral, mmd, sliced_wasserstein
 from sizeshiftreg.encoders import GCN, GIN, PNA
 from sizeshiftreg.errors import InputError
+from sizeshiftreg.estimator import SizeShiftClassifier
 from sizeshiftreg.experiment import Experiment, run
 from sizeshiftreg.hooks import node_embeddings
 from sizeshiftreg.models import GraphClassifier
@@ -26,6 +27,7 @@ __all__ = [
     "InputError",
     "ResultStore",
     "SizeShift",
+    "SizeShiftClassifier",
     "Split",
     "cmd",
     "contract",

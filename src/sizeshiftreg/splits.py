@@ -110,20 +110,32 @@ def size_split(
             f"{small:g} nodes (sizes from {sizes.min()} to {sizes.max()}). A size split needs graphs of different "
             "sizes; move train_below down or test_above up"
         )
-    num_val = max(1, int(val_fraction * len(pool)))
-    if num_val >= len(pool):
-        raise InputError(
-            f"no graph is left to train on: the pool has {len(pool)} (at most {small:g} nodes) and {num_val} of "
-            "them validate; give more graphs, a higher train_below or a lower val_fraction"
-        )
-    order = np.random.default_rng(seed).permutation(pool)
+    train, val = validation_split(torch.from_numpy(pool), val_fraction=val_fraction, seed=seed)
     return Split(
-        train=torch.from_numpy(np.sort(order[num_val:])),
-        val=torch.from_numpy(np.sort(order[:num_val])),
+        train=train,
+        val=val,
         test=torch.from_numpy(test),
         sizes=torch.from_numpy(sizes),
         classes=_classes(graphs),
     )
+
+
+def validation_split(pool: Tensor, *, val_fraction: float = 0.1, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Draw a share of a pool of graphs, rounded down but at least one; return what is left and what was drawn, sorted.
+
+    Example:
+        >>> train, val = validation_split(torch.arange(20))
+        >>> len(train), len(val)
+        (18, 2)
+    """
+    num_val = max(1, int(val_fraction * len(pool)))
+    if num_val >= len(pool):
+        raise InputError(
+            f"no graph is left to train on: the pool has {len(pool)} and {num_val} of them validate; give more graphs, "
+            "a higher train_below or a lower val_fraction"
+        )
+    order = np.random.default_rng(seed).permutation(pool.numpy())
+    return torch.from_numpy(np.sort(order[num_val:])), torch.from_numpy(np.sort(order[:num_val]))
 
 
 def _classes(dataset: Sequence[Data]) -> Tensor | None:
