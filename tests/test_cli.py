@@ -167,3 +167,31 @@ def test_bad_words_are_refused_before_anything_runs(command, tmp_path, name):
 def test_it_is_installed_as_a_command():
     script = subprocess.run([sys.executable, "-m", "sizeshiftreg.cli", "--help"], capture_output=True, check=False)
     assert script.returncode == 0
+
+
+def test_sampled_views_can_be_compared_with_all(command, tmp_path):
+    sampled = ("--views", "sampled", "--share", 0.25, "--against", "full")
+    code, out, err = command("compare", "toy_density", *QUICK, "--seeds", 2, *sampled)
+    assert code == 0, err
+    assert "all views" in out and "sampled" in out and "without" not in out
+    rows = ResultStore(tmp_path / "runs").rows()
+    assert sorted((row["method"], row["views"], row["share"]) for row in rows) == [
+        *[("size_shift", "all", 1.0)] * 2,
+        *[("size_shift", "sampled", 0.25)] * 2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--against", "full"], "add --views sampled"),
+        (["--against", "nothing"], "against: expected one of plain, full; got 'nothing'"),
+        (["--views", "some"], "views: expected one of all, sampled; got 'some'"),
+        (["--share", "0.5"], 'share: expected 1 with views="all"'),
+        (["--views", "sampled", "--share", "0"], "share: expected a share above 0 and at most 1"),
+    ],
+)
+def test_bad_sampling_is_refused(command, words, message):
+    code, _, err = command("compare", "toy_density", *QUICK, *words)
+    assert code == 2
+    assert message in " ".join(err.split()), err

@@ -47,7 +47,7 @@ def test_the_compiled_gather_equals_that_in_torch(chosen, symmetric):
 
 def test_joined_stores_hold_the_graphs_one_store_after_the_other():
     first, second = GraphStore.from_graphs(GRAPHS[:4]), GraphStore.from_graphs(GRAPHS[4:])
-    joined, whole = GraphStore.joined([first, second]), GraphStore.from_graphs(GRAPHS)
+    joined, whole = GraphStore.joined([first.all, second.all]), GraphStore.from_graphs(GRAPHS)
     for name in ("x", "edge_index", "batch", "ptr", "y"):
         assert torch.equal(joined.all[name], whole.all[name]), name
     assert joined.num_nodes(torch.tensor([0, 5])) == GRAPHS[0].num_nodes + GRAPHS[5].num_nodes

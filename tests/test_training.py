@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch_geometric.data import Batch, Data
 
 from conftest import graph, undirected
@@ -18,10 +19,11 @@ from sizeshiftreg import (
     InputError,
     SizeShift,
     fit,
+    kernels,
     load_dataset,
     predict,
 )
-from sizeshiftreg.training import DivergedError, _batches, evaluate
+from sizeshiftreg.training import DivergedError, _batches, _FlatAdam, _OneByOne, _Together, evaluate
 
 GRAPHS = [Coarsen()(item) for item in load_dataset("toy_density")[:60]]
 
@@ -195,3 +197,58 @@ def test_bad_input_is_refused():
     plain = list(load_dataset("toy_density")[:40])
     with pytest.raises(InputError, match="partitions"):
         fit(model(), plain, plain, regularizer=SizeShift(), epochs=1)
+
+
+class Recorder(TorchDispatchMode):
+    """Counts operations, and those that bring a value from the device to Python."""
+
+    def __init__(self):
+        super().__init__()
+        self.operations, self.left = 0, []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.operations += 1
+        if "_local_scalar_dense" in str(function) or "nonzero" in str(function):
+            self.left.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "torch"])
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("options", [{}, {"views": "sampled", "share": 0.5}])
+@pytest.mark.parametrize("name", ["gin", "gcn", "pna"])
+def test_a_step_does_not_leave_the_device_or_loop_over_graphs(name, options, together, compiled, monkeypatch):
+    """The number of operations is the same for 8 and 32 graphs, and no value is asked for.
+
+    What is known on the host (the sizes of the graphs) may be; those are tensors that never are on a device.
+    """
+    if not compiled:
+        monkeypatch.setattr(kernels, "_compiled", lambda x: False)
+    torch.manual_seed(0)
+    encoder = {
+        "gin": lambda: GIN(1, hidden_dim=8),
+        "gcn": lambda: GCN(1, hidden_dim=8),
+        "pna": lambda: PNA(1, hidden_dim=8, degrees=torch.tensor([0, 5, 20, 9])),
+    }[name]()
+    classifier = GraphClassifier(encoder, embedding_dim=8, num_classes=2)
+    encoder.takes_segments = together
+    store, shift = GraphStore.from_graphs(GRAPHS[:40]), SizeShift(0.1, **options)
+    feed = (_Together if together else _OneByOne)(classifier, store, shift)
+    optimizer, counts = _FlatAdam(classifier, 0.01), []
+
+    def step(index):
+        logits, y, penalty = feed(index)
+        (F.cross_entropy(logits, y) + penalty).backward()
+        optimizer.step()
+
+    step(torch.arange(8))
+    for size in (8, 32):
+        with Recorder() as recorder:
+            step(torch.arange(size))
+        counts.append(recorder.operations)
+        assert len(recorder.left) <= HOST_QUESTIONS, recorder.left
+    assert counts[0] == counts[1]
+
+
+# A step asks the host-side counts for its sizes: of nodes and edges, for the batch and for every view.
+HOST_QUESTIONS = 12

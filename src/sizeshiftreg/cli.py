@@ -32,7 +32,16 @@ from sizeshiftreg.errors import InputError, choice
 from sizeshiftreg.experiment import Experiment, Row
 from sizeshiftreg.export import export, warm_up
 from sizeshiftreg.recipes import Published, find_cell
-from sizeshiftreg.report import cells, coarsening_cells, coarsening_notes, compare_rows, markdown, verdict
+from sizeshiftreg.report import (
+    FULL_AND_SAMPLED,
+    PLAIN_AND_REGULARISED,
+    cells,
+    coarsening_cells,
+    coarsening_notes,
+    compare_rows,
+    markdown,
+    verdict,
+)
 from sizeshiftreg.reproduce import WorkerDiedError, missing, run_missing
 from sizeshiftreg.results import ResultStore
 from sizeshiftreg.splits import size_split
@@ -74,6 +83,12 @@ BatchNorm = Annotated[
     str | None,
     typer.Option(help="Who moves the batch-norm statistics: all or original.", rich_help_panel=_SHIFT),
 ]
+ViewsOption = Annotated[
+    str | None, typer.Option("--views", help="all in every step, or sampled.", rich_help_panel=_SHIFT)
+]
+Share = Annotated[
+    float | None, typer.Option(help="With sampled views, the share of the graphs.", rich_help_panel=_SHIFT)
+]
 
 
 @app.command()
@@ -111,6 +126,8 @@ def run(
     coarse_features: CoarseFeatures = None,
     weight: Weight = None,
     batch_norm: BatchNorm = None,
+    views: ViewsOption = None,
+    share: Share = None,
     root: Root = Path("data"),
     mirror: Mirror = None,
     results: Results = Path("runs"),
@@ -118,7 +135,7 @@ def run(
 ) -> None:
     """Train once, test on the large graphs, and print the row."""
     training: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "hidden_dim": hidden_dim}
-    shift = _shift_options(coarsener, ratio, coarse_features, weight, batch_norm)
+    shift = _shift_options(coarsener, ratio, coarse_features, weight, batch_norm, views, share)
     experiment = _experiment(dataset, model, method, training | shift, seed=seed, split_seed=split_seed)
     store = ResultStore(results)
     row = _run_all([experiment], store, jobs=1, root=root, mirror=mirror, device=device)[0]
@@ -146,6 +163,11 @@ def compare(
     coarse_features: CoarseFeatures = None,
     weight: Weight = None,
     batch_norm: BatchNorm = None,
+    views: ViewsOption = None,
+    share: Share = None,
+    against: Annotated[
+        str, typer.Option(help="Compare with plain training, or with that on the full views.")
+    ] = "plain",
     root: Root = Path("data"),
     mirror: Mirror = None,
     results: Results = Path("runs"),
@@ -160,13 +182,18 @@ def compare(
     Finished runs are kept in the results folder; the same command goes on where it was stopped.
     """
     training: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "hidden_dim": hidden_dim}
-    shift = _shift_options(coarsener, ratio, coarse_features, weight, batch_norm)
+    choice("against", against, ("plain", "full"))
+    shift = _shift_options(coarsener, ratio, coarse_features, weight, batch_norm, views, share)
+    if against == "full" and views != "sampled":
+        raise InputError("against full: expected sampled views to compare with the full ones; add --views sampled")
+    full = shift | {"views": None, "share": None}
+    first = ("plain", training) if against == "plain" else ("size_shift", training | full)
     plain, regularised = (
         [
             _experiment(dataset, model, method, given, seed=seed, split_seed=seed if new_splits else split_seed)
             for seed in range(seeds)
         ]
-        for method, given in (("plain", training), ("size_shift", training | shift))
+        for method, given in (first, ("size_shift", training | shift))
     )
     store = ResultStore(results)
     pairs = [experiment for pair in zip(plain, regularised, strict=True) for experiment in pair]
@@ -178,6 +205,7 @@ def compare(
         [row for experiment in plain if (row := store.get(experiment))],
         [row for experiment in regularised if (row := store.get(experiment))],
         published=(published[0], published[1]) if published[0] and published[1] else None,
+        names=PLAIN_AND_REGULARISED if against == "plain" else FULL_AND_SAMPLED,
     )
     if as_markdown:
         print(markdown(comparison))
@@ -283,6 +311,8 @@ def _shift_options(
     coarse_features: str | None,
     weight: float | None,
     batch_norm: str | None,
+    views: str | None,
+    share: float | None,
 ) -> dict[str, Any]:
     return {
         "coarsener": coarsener,
@@ -290,6 +320,8 @@ def _shift_options(
         "coarse_features": coarse_features,
         "weight": weight,
         "batch_norm": batch_norm,
+        "views": views,
+        "share": share,
     }
 
 

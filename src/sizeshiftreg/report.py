@@ -36,6 +36,19 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Names:
+    """What the first and the second method are called, and what makes the difference between them."""
+
+    first: str = "without"
+    second: str = "with"
+    cause: str = "the regulariser"
+
+
+PLAIN_AND_REGULARISED = Names()
+FULL_AND_SAMPLED = Names("all views", "sampled", "sampling the views")
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Two methods on the same data, splits and seeds.
 
@@ -44,12 +57,14 @@ class Comparison:
         lines: Scores on small graphs, on large graphs, and on large graphs with the last epoch's weights.
         pairs: Number of paired runs.
         published: The published figures without and with, if there are.
+        names: What the two methods are called, and what makes the difference.
     """
 
     title: str
     lines: tuple[Line, ...]
     pairs: int
     published: tuple[Published, Published] | None
+    names: Names
 
 
 _SCORES = {
@@ -76,7 +91,11 @@ def paired_difference(without: Sequence[float], with_: Sequence[float]) -> Estim
 
 
 def compare_rows(
-    without: Sequence[Row], with_: Sequence[Row], *, published: tuple[Published, Published] | None = None
+    without: Sequence[Row],
+    with_: Sequence[Row],
+    *,
+    published: tuple[Published, Published] | None = None,
+    names: Names = PLAIN_AND_REGULARISED,
 ) -> Comparison:
     """Compare finished rows pair by pair: equal seed, split and data.
 
@@ -105,7 +124,7 @@ def compare_rows(
     for name, score in _SCORES.items():
         scores = [plain[score] for plain, _ in pairs], [regularised[score] for _, regularised in pairs]
         lines.append(Line(name, _estimate(scores[0]), _estimate(scores[1]), paired_difference(*scores)))
-    return Comparison(_title(pairs), tuple(lines), len(pairs), published)
+    return Comparison(_title(pairs), tuple(lines), len(pairs), published, names)
 
 
 def verdict(comparison: Comparison) -> str:
@@ -115,15 +134,15 @@ def verdict(comparison: Comparison) -> str:
         return "One pair tells nothing about the spread: take more seeds."
     interval = f"95% interval {difference.low:+.2f} to {difference.high:+.2f}, {comparison.pairs} pairs"
     if difference.low > 0:
-        return f"On large graphs the regulariser gains {difference.mean:.2f} ({interval})."
+        return f"On large graphs {comparison.names.cause} gains {difference.mean:.2f} ({interval})."
     if difference.high < 0:
-        return f"On large graphs the regulariser loses {-difference.mean:.2f} ({interval})."
+        return f"On large graphs {comparison.names.cause} loses {-difference.mean:.2f} ({interval})."
     return f"On large graphs no difference can be told: {difference.mean:+.2f} ({interval})."
 
 
 def cells(comparison: Comparison) -> list[list[str]]:
     """Return the comparison as a table of text: a header, then a line per score."""
-    table = [["MCC, mean ± sd", "without", "with", "difference [95% CI]"]]
+    table = [["MCC, mean ± sd", comparison.names.first, comparison.names.second, "difference [95% CI]"]]
     for line in comparison.lines:
         difference = f"{line.difference.mean:+.2f}"
         if comparison.pairs > 1:

@@ -90,23 +90,23 @@ class GraphStore:
         return cls(Batch.from_data_list(lean).to(device))
 
     @classmethod
-    def joined(cls, stores: Sequence["GraphStore"]) -> Self:
-        """Put the graphs of several stores into one, one store after the other."""
+    def joined(cls, batches: Sequence[Batch]) -> Self:
+        """Put the graphs of several batches into one store, one batch after the other."""
         nodes = graphs = 0
         edge_index, graph_of = [], []
-        for store in stores:
-            edge_index.append(store.all.edge_index + nodes)
-            graph_of.append(store.all.batch + graphs)
-            nodes, graphs = nodes + store.all.num_nodes, graphs + store.num_graphs
-        batch = Batch(
-            x=torch.cat([store.all.x for store in stores]),
+        for batch in batches:
+            edge_index.append(batch.edge_index + nodes)
+            graph_of.append(batch.batch + graphs)
+            nodes, graphs = nodes + batch.num_nodes, graphs + batch.num_graphs
+        whole = Batch(
+            x=torch.cat([batch.x for batch in batches]),
             edge_index=torch.cat(edge_index, dim=1),
             batch=torch.cat(graph_of),
         )
-        batch.ptr = _starts(torch.bincount(batch.batch, minlength=graphs))
-        if all(store.all.y is not None for store in stores):
-            batch.y = torch.cat([store.all.y for store in stores])
-        return cls(batch)
+        whole.ptr = _starts(torch.bincount(whole.batch, minlength=graphs))
+        if all(batch.y is not None for batch in batches):
+            whole.y = torch.cat([batch.y for batch in batches])
+        return cls(whole)
 
     def num_nodes(self, index: Tensor) -> int:
         """Return the number of nodes of some graphs, known without asking the device."""

@@ -84,9 +84,8 @@ def fit(
     class_weight = _class_weight(train_store.all.y).to(parameter) if balance_classes else None
     if regularizer is None:
         regularizer = NoRegularizer()
-    views = [GraphStore(view) for view in regularizer.views(train_store.all)]
     together = getattr(model.encoder, "takes_segments", False)
-    feed: _Feed = (_Together if together else _OneByOne)(model, train_store, views, regularizer)
+    feed: _Feed = (_Together if together else _OneByOne)(model, train_store, regularizer)
     optimizer = _FlatAdam(model, lr)
     generator = torch.Generator().manual_seed(seed)
     best_epoch, best_mcc, best_state = 0, -2.0, model.state_dict()
@@ -194,10 +193,9 @@ class _Feed(Protocol):
 class _OneByOne:
     """The batch, then one view after the other, for any encoder."""
 
-    def __init__(
-        self, model: GraphClassifier, train: GraphStore, views: list[GraphStore], regularizer: Regularizer
-    ) -> None:
-        self._model, self._train, self._views, self._regularizer = model, train, views, regularizer
+    def __init__(self, model: GraphClassifier, train: GraphStore, regularizer: Regularizer) -> None:
+        self._model, self._train, self._regularizer = model, train, regularizer
+        self._views = [GraphStore(view) for view in regularizer.views(train.all)]
 
     def __call__(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         batch, draw = self._train[index], self._regularizer.draw(len(self._views), len(index))
@@ -210,12 +208,11 @@ class _OneByOne:
 class _Together:
     """The batch and its views in one pass, for encoders that normalise each of them by itself: the same, and faster."""
 
-    def __init__(
-        self, model: GraphClassifier, train: GraphStore, views: list[GraphStore], regularizer: Regularizer
-    ) -> None:
+    def __init__(self, model: GraphClassifier, train: GraphStore, regularizer: Regularizer) -> None:
+        views = regularizer.views(train.all)
         self._model, self._regularizer, self._num_views = model, regularizer, len(views)
         self._num_graphs = len(train)
-        self._store = GraphStore.joined([train, *views]) if views else train
+        self._store = GraphStore.joined([train.all, *views]) if views else train
 
     def __call__(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         draw = self._regularizer.draw(self._num_views, len(index))
