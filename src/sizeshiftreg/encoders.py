@@ -32,14 +32,14 @@ class Stack(nn.Module):
         self.out_dim = hidden_dim
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, layout: Layout | None = None, segments: Segments | None = None
+        self, x: Tensor, edge_index: Tensor | None, layout: Layout | None = None, segments: Segments | None = None
     ) -> Tensor:
         """Return the node embeddings, [num_nodes, out_dim].
 
-        With the `layout` of the edges, which `GraphStore` has at hand, it is the same and faster; with `segments`
-        several batches pass together, as if one after the other.
+        With the `layout` of the edges, which `GraphStore` has at hand, it is the same and faster, and needs no
+        `edge_index`; with `segments` several batches pass together, as if one after the other.
         """
-        if layout is None and segments is not None:
+        if layout is None and segments is not None and edge_index is not None:
             layout = Layout.of(edge_index, x.size(0))
         layer: Any
         norm: Any

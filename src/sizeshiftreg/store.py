@@ -17,11 +17,15 @@ class Taken(NamedTuple):
     """A gathered batch as bare tensors."""
 
     x: Tensor
-    edge_index: Tensor
     batch: Tensor
     ptr: Tensor
     layout: Layout
     y: Tensor | None
+
+    def edge_index(self) -> Tensor:
+        """Return the edges, sorted by target and then source, [2, num_edges]."""
+        target = torch.repeat_interleave(self.layout.degree(), output_size=self.layout.source.numel())
+        return torch.stack([self.layout.source, target])
 
 
 class GraphStore:
@@ -56,10 +60,10 @@ class GraphStore:
         batch.layout = Layout.of(batch.edge_index, batch.num_nodes)
         self._symmetric = torch.equal(batch.layout.source, batch.layout.target)
         first_node = self._nodes.start[graph_of_edge]
-        self._local_edges = batch.edge_index - first_node
+        self._local_sources = batch.layout.source - first_node
         self._in_degree = batch.layout.degree()
-        self._local_targets = batch.layout.target - first_node
-        self._out_degree = batch.layout.start_out.diff()
+        self._local_targets = self._local_sources if self._symmetric else batch.layout.target - first_node
+        self._out_degree = self._in_degree if self._symmetric else batch.layout.start_out.diff()
 
     @classmethod
     def from_graphs(
@@ -118,36 +122,33 @@ class GraphStore:
     def __getitem__(self, index: Tensor) -> Batch:
         """Gather a batch; the index is on the CPU, so that the sizes are known without asking the device."""
         taken = self.take(index)
-        batch = Batch(x=taken.x, edge_index=taken.edge_index, batch=taken.batch, ptr=taken.ptr, layout=taken.layout)
+        batch = Batch(x=taken.x, edge_index=taken.edge_index(), batch=taken.batch, ptr=taken.ptr, layout=taken.layout)
         if taken.y is not None:
             batch.y = taken.y
         return batch
 
     def take(self, index: Tensor) -> Taken:
         """Gather what a step needs; `__getitem__` makes a `Batch` of it, which takes its time."""
-        ends = (*self._local_edges, *(() if self._symmetric else (self._local_targets,)))
+        ends = (self._local_sources, *(() if self._symmetric else (self._local_targets,)))
         degrees = (self._in_degree, *(() if self._symmetric else (self._out_degree,)))
         y = None if self.all.y is None else self.all.y.index_select(0, index.to(self.all.y.device))
         compiled = gather_graphs(index, self._nodes.bounds, self._edges.bounds, self.all.x, ends, degrees)
         if compiled is None:
             return self._gather(index, y)
         x, graph_of, first, found, starts = compiled
-        layout = Layout(starts[0], found[0], starts[-1], found[0] if self._symmetric else found[2])
-        return Taken(x, torch.stack(found[:2]), graph_of, first, layout, y)
+        return Taken(x, graph_of, first, Layout(starts[0], found[0], starts[-1], found[-1]), y)
 
     def _gather(self, index: Tensor, y: Tensor | None) -> Taken:
         """Gather in torch's operations, for any device and type."""
         nodes, graph_of_node, first_node = self._nodes.gather(index)
         edges, graph_of_edge, _ = self._edges.gather(index)
         shift = first_node[graph_of_edge]
-        edge_index = self._local_edges.index_select(1, edges) + shift
-        start = _starts(self._in_degree.index_select(0, nodes))
+        start, source = _starts(self._in_degree[nodes]), self._local_sources[edges] + shift
         if self._symmetric:
-            layout = Layout(start, edge_index[0], start, edge_index[0])
+            layout = Layout(start, source, start, source)
         else:
-            start_out = _starts(self._out_degree.index_select(0, nodes))
-            layout = Layout(start, edge_index[0], start_out, self._local_targets.index_select(0, edges) + shift)
-        return Taken(self.all.x.index_select(0, nodes), edge_index, graph_of_node, first_node, layout, y)
+            layout = Layout(start, source, _starts(self._out_degree[nodes]), self._local_targets[edges] + shift)
+        return Taken(self.all.x.index_select(0, nodes), graph_of_node, first_node, layout, y)
 
 
 def _starts(counts: Tensor) -> Tensor:

@@ -221,7 +221,7 @@ class _Together:
         batch = self._store.take(torch.cat(parts))
         sizes = tuple(self._store.num_nodes(part) for part in parts)
         moving = len(sizes) if self._regularizer.batch_norm == "all" else 1
-        embeddings = self._model.encoder(batch.x, batch.edge_index, batch.layout, Segments(sizes, moving))
+        embeddings = self._model.encoder(batch.x, None, batch.layout, Segments(sizes, moving))
         logits = self._model.read(embeddings[: sizes[0]], batch.batch[: sizes[0]], len(index))
         sets = Sets(embeddings, batch.batch, sizes, tuple(map(len, parts)))
         return logits, batch.y[: len(index)], self._regularizer.compare(sets, draw)  # type: ignore[index]

@@ -92,7 +92,8 @@ def random(edge_index: Tensor, num_nodes: int, num_clusters: int, *, generator: 
         The label of every node, [num_nodes].
 
     Example:
-        >>> random(torch.empty(2, 0, dtype=torch.long), 5, 3, generator=torch.Generator().manual_seed(0)).unique().tolist()
+        >>> path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+        >>> random(path, 5, 3, generator=torch.Generator().manual_seed(0)).unique().tolist()
         [0, 1, 2]
     """
     check_task(edge_index, num_nodes, num_clusters)
