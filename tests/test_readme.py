@@ -37,7 +37,7 @@ def test_coarsen_is_a_pre_transform_of_pygs_own_data_set(tmp_path, monkeypatch, 
         assert again[number].partitions.equal(dataset[number].partitions)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/synthetic.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/synthetic.md", "docs/speed.md"])
 def test_tables_are_those_of_the_committed_rows(page):
     spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
     tables = importlib.util.module_from_spec(spec)
