@@ -10,7 +10,6 @@ from sklearn.manifold import spectral_embedding
 
 from conftest import graph, undirected
 from sizeshiftreg import Coarsen, contract
-from sizeshiftreg.coarsening.adjacency import dense_adjacency
 from sizeshiftreg.coarsening.agglomeration import cluster
 from sizeshiftreg.coarsening.clustering import kmeans, spectral_clustering
 
@@ -83,7 +82,7 @@ def test_what_is_contracted_is_what_was_partitioned(method, seed):
     """The published code orders the coarse nodes by label in the features and otherwise in the edges.
 
     Here edges and features, through `Coarsen` and `contract`, must both equal those of the partition: Q^T A Q, and the
-    mean over every cluster. Numbering either side otherwise changes one of them, as the last lines make sure.
+    mean over every cluster.
     """
     adjacency = random_adjacency(seed, n=14, share=0.25)
     item = graph(14, edges_of(adjacency).t().tolist(), width=3, seed=seed)
@@ -96,11 +95,6 @@ def test_what_is_contracted_is_what_was_partitioned(method, seed):
     np.testing.assert_array_equal(found, q.T @ adjacency @ q)
     np.testing.assert_allclose(coarse.x.numpy(), (q.T @ item.x.numpy()) / q.sum(0)[:, None], rtol=1e-5)
 
-    shuffled = np.random.default_rng(seed).permutation(7)  # the published mistake, had it been made here
-    wrong = (q.T @ adjacency @ q)[shuffled][:, shuffled]
-    assume_different = not np.array_equal(wrong, q.T @ adjacency @ q)
-    assert not assume_different or not np.array_equal(found, wrong)
-
 
 def test_twins_share_a_cluster():
     """On a star of 20 the published k-means leaves 2 clusters of the 16 asked for."""
@@ -108,4 +102,3 @@ def test_twins_share_a_cluster():
     labels = kmeans(star.edge_index, 20, 16, generator=torch.Generator())
     assert labels.unique().numel() == 16
     assert int((labels == labels[0]).sum()) == 1
-    assert dense_adjacency(star.edge_index, 20)[1:].std(0).max() == 0

@@ -166,7 +166,7 @@ def test_others_equal_their_plain_computation(name, seed, x_sizes, y_sizes):
 
 @pytest.mark.parametrize("name", ["coral", "mmd", "sliced_wasserstein"])
 def test_gradients_of_the_others(name):
-    """The scale of the Gaussian kernels is a constant by definition, so with it the check uses one graph scale."""
+    """The scale of MMD's kernels is a constant by definition, so for MMD a step downhill stands for gradcheck."""
     x, x_batch, _ = ragged(0, [3, 4])
     y, y_batch, _ = ragged(1, [2, 5])
     x.requires_grad_()
